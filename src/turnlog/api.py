@@ -60,7 +60,7 @@ from turnlog.trace.trace_settings import load_targets
 from turnlog.worktree.across_sessions import history_of
 from turnlog.worktree.file_steps import all_steps
 from turnlog.worktree.git_export import export_git
-from turnlog.worktree.moments import parse_moment
+from turnlog.worktree.moments import parse_moment, state_at
 from turnlog.worktree.restore_plan import plan_restore
 from turnlog.worktree.state_views import state_view, step_view
 from turnlog.worktree.worktree import open_worktree
@@ -287,7 +287,7 @@ class LoggedSession:
         """
         worktree = open_worktree(self._opened())
         moment = parse_moment(worktree, at)
-        state = worktree.at(worktree.find(str(path)), moment.place, moment.leaf)
+        state = state_at(worktree, worktree.find(str(path)), moment)
         return plain_row(state_view(state, self._reveal), self._reveal)
 
     def file_history(self, path: AnyPath) -> list[PlainRow]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.worktree.beliefs import Certainty
-from turnlog.worktree.moments import at_line
+from turnlog.worktree.moments import at_line, state_at
 from turnlog.worktree.sightings import record_of
 from turnlog.worktree.worktree import Worktree, open_worktree
 
@@ -63,7 +63,7 @@ def compare_commits(folder: Path, clone: Path) -> Counter[str]:
                 known = worktree.known(path) if path else None
                 if known:
                     moment = at_line(worktree, line)
-                    state = worktree.at(known, moment.place, moment.leaf)
+                    state = state_at(worktree, known, moment)
                     content = _git(clone, "show", f"{commit}:{path}")
                     is_equal = "equal" if state.content == content else "different"
                     is_gap = state.certainty is Certainty.GAP

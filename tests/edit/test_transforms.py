@@ -154,10 +154,11 @@ def test_what_followed_on_a_dropped_first_line_becomes_the_first(opened: Open) -
 
 def test_lines_that_a_transform_does_not_concern_keep_their_bytes(opened: Open) -> None:
     odd = b'{ "type" : "sparkle", "n":1e5 , "s":"\\u00e9" }\n'
+    first = CONVERSATION.splitlines()[0]
     after = applied(opened(CONVERSATION + odd), "strip_tools")
     kept = after.path.read_bytes().splitlines(keepends=True)
     assert kept[-1] == odd
-    assert kept[0] == CONVERSATION.splitlines(keepends=True)[0]
+    assert kept[0] == first[:-1] + b',"turnlogRemoved":{"afterUuid":null}}\n'
 
 
 def test_until_keeps_what_is_up_to_a_turn_or_an_entry(opened: Open) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from support.build import SESSION, Fields, assistant, call, nth, result, session, text, user
 from turnlog.conversation.session import open_session
-from turnlog.worktree.moments import parse_moment
+from turnlog.worktree.moments import parse_moment, state_at
 from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 
 ROOT = "/home/ada/shop"
@@ -135,4 +135,4 @@ def worktree_of(folder: Path, *parts: list[bytes] | bytes) -> Worktree:
 def state_of(worktree: Worktree, path: str, at: str | None = None) -> FileRevision:
     """A file at a moment, or at the end."""
     moment = parse_moment(worktree, at)
-    return worktree.at(worktree.find(full_path(path)), moment.place, moment.leaf)
+    return state_at(worktree, worktree.find(full_path(path)), moment)

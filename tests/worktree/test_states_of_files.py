@@ -108,6 +108,11 @@ def test_only_commands_that_certainly_read_leave_a_state_exact(
         "systemd-run --user make watch",
         "gunicorn app --daemon",
         "Start-Process make",
+        "sleep 9 &2>/dev/null",
+        "cat a > >(sleep 9; cat > a.py)",
+        "sudo -b make watch",
+        "code a.py",
+        "python -c 'subprocess.Popen(x)'",
     ],
 )
 def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path, command: str) -> None:
@@ -689,10 +694,10 @@ def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Pa
     path = recorded(
         tmp_path,
         user("two"),
-        snapshot(2, "t1"),
+        snapshot(2, "2026-11-15T06:00:02.000Z"),
         calls.read("x", "x"),
         user("three"),
-        snapshot(6, "t2"),
+        snapshot(6, "2026-11-15T06:00:06.000Z"),
     )
     copies = tmp_path / "file-history" / path.stem
     copies.mkdir(parents=True)
@@ -749,7 +754,8 @@ def test_a_backup_of_an_old_client_counts_if_the_edit_confirms_it(
     use, done = calls.edit("a.txt", "one", "two", "one\n")
     lines = [*calls.read("a.txt", "one\n"), use, before_change(nth(4)), done]
     path = with_copy(tmp_path, recorded(tmp_path, lines), copy)
-    state = state_of(open_worktree(open_session(path)), "a.txt", "line:5")
+    worktree = open_worktree(open_session(path))
+    *_, state, _ = worktree.versions(worktree.find("a.txt"))
     assert (state.certainty, state.content) == (certainty, content)
 
 

@@ -29,7 +29,7 @@ from turnlog.worktree.file_steps import (
     diff_versions,
     file_steps,
 )
-from turnlog.worktree.moments import FileMoment, parse_moment
+from turnlog.worktree.moments import FileMoment, parse_moment, state_at
 from turnlog.worktree.restore_plan import RestorePlan, plan_restore
 from turnlog.worktree.state_views import (
     BlameView,
@@ -81,7 +81,7 @@ class FilesOptions:
 def print_states(session: Session, options: FilesOptions) -> None:
     """List the changed files as of a moment."""
     worktree, moment = _opened(session, options)
-    states = [worktree.at(name, moment.place, moment.leaf) for name in worktree.changed_files]
+    states = [state_at(worktree, name, moment) for name in worktree.changed_files]
     if options.as_json:
         echo_json([state_view(state, reveal=True, with_content=False) for state in states])
         return
@@ -94,7 +94,7 @@ def print_states(session: Session, options: FilesOptions) -> None:
 def print_content(session: Session, options: FilesOptions) -> None:
     """Print the content of a file as of a moment; exit with 1 if lines are unknown."""
     worktree, moment = _opened(session, options)
-    state = worktree.at(_named(worktree, options), moment.place, moment.leaf)
+    state = state_at(worktree, _named(worktree, options), moment)
     if options.as_json:
         echo_json(state_view(state, reveal=True))
         return
@@ -120,8 +120,8 @@ def print_difference(session: Session, options: FilesOptions) -> None:
     worktree, moment = _opened(session, options)
     name = _named(worktree, options)
     end = parse_moment(worktree, None, moment.leaf)
-    then = worktree.at(name, moment.place, moment.leaf)
-    now = worktree.at(name, end.place, end.leaf)
+    then = state_at(worktree, name, moment)
+    now = state_at(worktree, name, end)
     diff = diff_versions(then, now)
     if options.as_json:
         states = [state_view(each, reveal=True, with_content=False) for each in (then, now)]
@@ -160,7 +160,7 @@ def print_blame(session: Session, options: FilesOptions) -> None:
     worktree, moment = _opened(session, options)
     name = _named(worktree, options)
     places = TurnPlaces(worktree, moment.leaf)
-    state = worktree.at(name, moment.place, moment.leaf)
+    state = state_at(worktree, name, moment)
     versions = worktree.versions(name, moment.leaf, moment.place)
     if not options.as_json:
         _note(state, moment)

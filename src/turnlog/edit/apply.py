@@ -131,10 +131,18 @@ def _not_made(title: str, error: OSError, folder: Path) -> TurnlogError:
 
 
 def replace_session(
-    journal: Journal, title: str, session: Session, lines: Iterable[bytes]
+    journal: Journal,
+    title: str,
+    session: Session,
+    lines: Iterable[bytes],
+    removed: Iterable[Path] = (),
 ) -> Record | None:
-    """Replace the lines of a session, if the result is valid and the file has not changed."""
+    """Replace the lines of a session, if the result is valid and the file has not changed.
+
+    Files in `removed` are deleted, and come back with an undo.
+    """
     changes = [Change(session.path, lines, session.state)]
+    changes += [Change(path, None, FileState.of(path)) for path in removed]
     return apply_changes(
         journal, title, changes, lambda ready: require_sound(session, ready[session.path])
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from turnlog.conversation.backup_listings import KINDS, listings_in, outdated_backups
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.edit.effect import Tally
@@ -52,7 +53,10 @@ def plan_clone(
     rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
     files: dict[Path, Iterable[bytes]] = {}
     # Backups are copies of the user's files, not session data: their content must not change.
+    outdated = outdated_copies(store, session, plan, found.backups)
     for old in found.backups:
+        if old in outdated:
+            continue
         files[_moved(old, session.id, name)] = _raw_lines(old)
     for old in [*found.sidecars, *found.todos]:
         lines = map(rename, map(swap, _raw_lines(old)))
@@ -66,6 +70,27 @@ def plan_clone(
         files[new] = _with_origin(lines, session.id, plan.ids)
     files[path] = _with_origin(map(rename, carry_out(plan, tally)), session.id, plan.ids)
     return Clone(name, path, files)
+
+
+def outdated_copies(
+    store: Store, session: Session, plan: Plan, backups: Iterable[Path]
+) -> list[Path]:
+    """Return the backups of a session that would have the wrong content after a plan.
+
+    Two branches from one prompt use the same names for their backups, and the later one overwrites
+    those of the other. Without its lines, `/rewind` would restore its files on the other branch.
+    The plan may be for a repaired copy of the session.
+    """
+    dropped = any(plan.log.nodes[index].kind in KINDS for index in plan.dropped)
+    if not dropped and plan.log.path == session.path:
+        return []
+    before, after = listings_in(session), listings_in(plan.log, without=plan.dropped)
+    gone = outdated_backups(before, after)
+    folder = store.file_history / session.path.stem
+    # Versions that a sync set aside begin with the name of the backup, too.
+    return [
+        path for path in backups if path.parent == folder and path.name.partition(".")[0] in gone
+    ]
 
 
 def _renewed(plan: Plan, new_id: NewId) -> dict[str, str | None]:

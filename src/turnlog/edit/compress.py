@@ -22,7 +22,13 @@ from turnlog.edit.compaction_entries import (
     tokens_at,
 )
 from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.transforms import TransformOptions, moved_to, take_calls, with_rising_times
+from turnlog.edit.transforms import (
+    TransformOptions,
+    is_moved_far,
+    moved_to,
+    take_calls,
+    with_rising_times,
+)
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
@@ -107,7 +113,10 @@ def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime
     what comes before them (observed: 1.0.60, 2.0.76).
     """
     stay = [n for n in nodes if n.index not in plan.dropped and _type(n) in KNOWN]
-    stamps = {node.index: stamp for node, stamp in with_rising_times(stay, clock)}
+    stamps: dict[int, str | None] = {}
+    for node, stamp in with_rising_times(stay, clock):
+        stamps[node.index] = stamp
+        plan.is_retimed |= is_moved_far(node, stamp)
     before = summary
     for node in nodes:
         if node.index in stamps:

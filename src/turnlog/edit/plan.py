@@ -48,6 +48,12 @@ class Plan:
     """New ids for old ones wherever they occur; None for a dropped entry without an ancestor."""
     dropped_lines: set[int] = field(default_factory=set[int])
     """Lines whose unreadable remains are dropped; their readable entries get lines of their own."""
+    stripped: set[int] = field(default_factory=set[int])
+    """Indexes of entries from which only calls or results are removed."""
+    is_retimed: bool = False
+    """True if times are changed so much that they no longer tell what came first."""
+    marks: dict[int, Fields] = field(default_factory=dict[int, Fields])
+    """Fields that tell what the plan did; they do not count as changes."""
     leaf: int | None = None
     """Rank of the leaf, if only one branch is kept."""
     transcript: Path | None = None
@@ -61,7 +67,7 @@ class Plan:
     @property
     def touched(self) -> set[int]:
         """Indexes of entries that are dropped, rewritten or followed by new ones."""
-        return self.dropped | self.rewrites.keys() | self.added.keys()
+        return self.dropped | self.rewrites.keys() | self.added.keys() | self.marks.keys()
 
     def drop(self, node: Node) -> None:
         self.dropped.add(node.index)
@@ -237,13 +243,22 @@ def _one(plan: Plan, node: Node, piece: JsonPiece, tally: Tally) -> Iterator[byt
     kept = piece.value
     for how in [*plan.rewrites.get(node.index, []), *plan.everywhere]:
         kept = how(kept)
+    mark = plan.marks.get(node.index, {})
     if kept is piece.value or (kept == piece.value and _is_sound(piece.raw)):
-        yield piece.raw
+        yield _with_mark(piece, mark) if mark else piece.raw
         return
-    new = encoded(kept)
+    new = encoded(kept | mark)
     # The piece may end with the newline of its line, which is written again after the new entry.
     tally.rewrite(node, piece.raw.rstrip(), new)
     yield new
+
+
+def _with_mark(piece: JsonPiece, mark: Fields) -> bytes:
+    """Return an entry with added fields; every other byte stays as it is."""
+    if mark.keys() & piece.value.keys():
+        return encoded(piece.value | mark) + piece.raw[len(piece.raw.rstrip()) :]
+    head, _, tail = piece.raw.rpartition(b"}")
+    return head + b"," + encoded(mark)[1:] + tail
 
 
 def _is_sound(raw: bytes) -> bool:

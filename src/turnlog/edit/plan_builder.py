@@ -13,6 +13,7 @@ from turnlog.edit.check.findings import Finding
 from turnlog.edit.compress import compress
 from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, close_gaps
+from turnlog.edit.removal_marks import mark_removals
 from turnlog.edit.repair.repairs import repaired
 from turnlog.edit.transforms import (
     TransformOptions,
@@ -99,6 +100,7 @@ def build_plan(session: Session, options: EditOptions) -> Plan:
         if name in options.transforms:
             transform(session, plan, options.choice)
     close_gaps(plan)
+    mark_removals(plan)
     return plan
 
 

@@ -14,7 +14,7 @@ from turnlog.conversation.session import Session
 from turnlog.edit.apply import apply_changes, create_session, replace_session, require_idle
 from turnlog.edit.check.checks import needs_straightening
 from turnlog.edit.check.findings import Finding
-from turnlog.edit.clone import Clone, plan_clone
+from turnlog.edit.clone import Clone, outdated_copies, plan_clone
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Record, open_journal
 from turnlog.edit.move import Move
@@ -32,7 +32,7 @@ from turnlog.edit.removal import Removal
 from turnlog.edit.session_title import clean_tag, clean_title, tag_changes, title_changes
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.footprint import root_of
+from turnlog.store.footprint import footprint_of, root_of
 from turnlog.store.paths import Store, client_store
 from turnlog.store.symlinks import require_no_link
 
@@ -94,8 +94,10 @@ def edit_session(
             deque(lines, maxlen=0)
         else:
             title = f"edit of {session.id} ({', '.join(options.transforms) or 'cut'})"
-            require_no_link(root_of(store, session.path), [session.path])
-            record = replace_session(open_journal(), title, session, lines)
+            copies = footprint_of(store, session.path).backups
+            outdated = outdated_copies(store, session, ready.plan, copies)
+            require_no_link(root_of(store, session.path), [session.path, *outdated])
+            record = replace_session(open_journal(), title, session, lines, outdated)
     effect = ready.tally.effect()
     is_change = bool(ready.mended or effect.is_change) if dry_run else record is not None
     return EditOutcome(effect, ready.mended, ready.left, record, is_change)

@@ -6,10 +6,11 @@ transform twice has the same effect as applying it once.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from turnlog.conversation.backup_listings import listings_in
 from turnlog.conversation.branch import branch_as_read
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
@@ -28,6 +29,7 @@ PREVIEW = 200
 """Characters kept of a shortened text."""
 SHORT = PREVIEW + 40
 """Maximum length of a shortened text, so that none is shortened twice."""
+OUT_OF_ORDER = timedelta(seconds=1)
 ENCODED = frozenset({"data", "base64", "encrypted_content"})
 """Fields that are useless when shortened: images, documents."""
 
@@ -100,6 +102,11 @@ def keep_branch(session: Session, plan: Plan, leaf: int) -> None:
         # A last-prompt note names the tip of the whole session, which may be on another branch.
         if not is_kept or node.kind == "last-prompt":
             plan.drop(node)
+    # A backup of a dropped prompt would otherwise be taken for one of the entry before it.
+    for listing in listings_in(session, plan.dropped):
+        rank = session.tree.rank_of(listing.message_id)
+        if rank is not None and session.tree.chain[rank].index in plan.dropped:
+            plan.drop(listing.node)
 
 
 def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
@@ -123,6 +130,7 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
     # The newest client collects both; an old one walks from the last entry up its parents and never
     # sees R1. After straightening: A <- R1 <- R2, and all clients see the same conversation.
     for node, stamp in with_rising_times(branch, apart=start):
+        plan.is_retimed |= is_moved_far(node, stamp)
         is_moved = node.uuid in moved
         is_joined = (node.parent is not None or is_moved) and node.uuid not in unjoined
         parent = before.uuid if before and is_joined else None
@@ -233,6 +241,12 @@ def with_rising_times(
         yield node, stamp_of(moment) if moment else None
 
 
+def is_moved_far(node: ChainNode, stamp: str | None) -> bool:
+    """Return whether a new time is later than a client's own lines are out of order."""
+    was, now = parse_timestamp(node.time), parse_timestamp(stamp)
+    return was is not None and now is not None and now - was > OUT_OF_ORDER
+
+
 def take_calls(plan: Plan, nodes: Iterable[ChainNode], calls: set[str]) -> None:
     """Remove the uses and results of some calls from entries."""
     for node in nodes:
@@ -257,6 +271,7 @@ def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> 
         plan.drop(node)
     elif any(map(is_unwanted, blocks)):
         plan.rewrite(node, lambda value: _only(value, is_unwanted))
+        plan.stripped |= {node.index} if {USE, RESULT} & set(node.blocks) else set()
 
 
 def _outlines(node: AssistantNode | UserNode) -> Iterator[Fields]:

@@ -49,6 +49,17 @@ class ForkedFrom(CamelView):
     message_uuid: Text = UNSET
 
 
+REMOVED = "turnlogRemoved"
+"""The field of `ChainEntry.turnlog_removed`."""
+
+
+class RemovalMark(CamelView):
+    """Written by turnlog: an edit removed lines that may tell what happened to files."""
+
+    after_uuid: Text = UNSET
+    """The entry behind which lines are missing; null if they are missing from the start."""
+
+
 class ChainEntry(Entry):
     """An entry that is a node of the conversation: it has a uuid and a parent."""
 
@@ -70,6 +81,7 @@ class ChainEntry(Entry):
     team_name: Text = UNSET
     session_kind: Text = UNSET
     forked_from: ForkedFrom | None | UnsetType = UNSET
+    turnlog_removed: RemovalMark | None | UnsetType = UNSET
     session_id_twin: Text = field(default=UNSET, name="session_id")
     """A second copy of sessionId that interactive sessions write (2.1.199 on)."""
 

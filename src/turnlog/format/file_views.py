@@ -11,6 +11,14 @@ from turnlog.format.fields import CamelView, Count, Flag, Object, SnakeView, Tex
 from turnlog.format.fit import fit
 from turnlog.format.json_values import is_array, is_object
 
+HOOK_TRACES = (
+    "attachment/hook_",
+    "attachment/async_hook",
+    "progress/hook_progress",
+    "system/stop_hook_summary",
+)
+"""Starts of the kinds of the lines that hooks leave."""
+
 
 class Hunk(CamelView):
     """One hunk of a `structuredPatch`; every line starts with ` `, `-`, `+` or `\\`.

@@ -13,7 +13,7 @@ from turnlog.store.paths import expand_user
 from turnlog.text import plural
 from turnlog.worktree.across_sessions import SessionStep, history_of
 from turnlog.worktree.file_steps import TurnPlaces, diff_versions
-from turnlog.worktree.moments import parse_moment
+from turnlog.worktree.moments import parse_moment, state_at
 from turnlog.worktree.state_views import state_view, step_view
 from turnlog.worktree.worktree import open_worktree
 
@@ -99,7 +99,7 @@ def _content(history: History, name: str, path: str, at: str | None) -> ToolAnsw
     session = history.open(name)
     worktree = open_worktree(session)
     moment = parse_moment(worktree, at)
-    state = worktree.at(worktree.find(path), moment.place, moment.leaf)
+    state = state_at(worktree, worktree.find(path), moment)
     view = state_view(state, reveal=False)
     turn = TurnPlaces(worktree, moment.leaf).turn_at(state.place) if state.line else None
     where = cite(session.id, state.line or None, turn.n if turn else None, state.time)

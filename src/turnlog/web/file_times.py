@@ -8,7 +8,7 @@ from turnlog.secrets import mask
 from turnlog.web.session_cache import OpenedSession
 from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import TurnPlaces, diff_change
-from turnlog.worktree.moments import FileMoment, at_line, parse_moment
+from turnlog.worktree.moments import FileMoment, at_line, parse_moment, state_at
 from turnlog.worktree.state_views import mask_lines, state_view
 from turnlog.worktree.worktree import FileRevision, Worktree
 
@@ -27,7 +27,7 @@ def files_at(opened: OpenedSession, line: int | None) -> Fields:
     here = set(_files_in(worktree, line))
     names = worktree.changed_files
     names += [name for name in worktree.files.values() if name.key in here and name not in names]
-    states = [worktree.at(name, moment.place, moment.leaf) for name in names[:MOST_FILES]]
+    states = [state_at(worktree, name, moment) for name in names[:MOST_FILES]]
     order = list(worktree.files)
     files = [
         {
@@ -54,7 +54,7 @@ def file_at(
     seen = [n for n, each in enumerate(versions) if each.place <= moment.place]
     number = min(version, len(versions) - 1) if version is not None else max(seen, default=-1)
     if version is None or not versions:
-        state = worktree.at(name, moment.place, moment.leaf)
+        state = state_at(worktree, name, moment)
     else:
         state = versions[number]
     before = versions[number - 1] if number > 0 else worktree.base(name, moment.leaf)

@@ -84,6 +84,8 @@ class WholeContent:
     raw: bytes | None
     doubt: str = ""
     """Why the file may have had another content at that moment, if it may."""
+    is_likely: bool = False
+    """True if such a content is nevertheless more likely than any that is derived otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,9 @@ def _whole(raw: bytes | None, certainty: Certainty, reason: str) -> Belief:
 
 
 def _after_content(belief: Belief, seen: WholeContent) -> Belief:
-    if seen.doubt and belief.certainty is not Certainty.GAP:
+    # A doubtful content counts if nothing better is known.
+    replaced = (Certainty.GAP, Certainty.DERIVED) if seen.is_likely else (Certainty.GAP,)
+    if seen.doubt and belief.certainty not in replaced:
         return belief
     certainty = Certainty.DERIVED if seen.doubt else Certainty.EXACT
     return Belief(certainty, seen.raw, is_absent=seen.raw is None, reason=seen.doubt)

@@ -6,22 +6,32 @@ counts as a hazard.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.nodes import Node, UserNode
-from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind
+from turnlog.conversation.nodes import UserNode
+from turnlog.conversation.prompts import ASKING, BASH_INPUT, LOCAL, PromptKind, full_text
 from turnlog.conversation.session import Session
 from turnlog.format.blocks import ToolUseBlock
-from turnlog.format.entries import Assistant, Attachment, Progress
+from turnlog.format.entries import Assistant, Attachment, ChainEntry, Progress, User
 from turnlog.format.fields import given
-from turnlog.format.file_views import FileAttachment
+from turnlog.format.file_views import HOOK_TRACES, FileAttachment
 from turnlog.format.fit import fit
 from turnlog.format.json_values import Fields, as_object
 from turnlog.format.tools import CHANGING
-from turnlog.worktree.places import AT, BEFORE, BEHIND, END, SessionPosition
+from turnlog.worktree.background_tasks import TaskEnds, is_left_running
+from turnlog.worktree.places import (
+    AT,
+    BEFORE,
+    BEHIND,
+    END,
+    START,
+    PlaceSpan,
+    Placing,
+    SessionPosition,
+)
 
 HARMLESS = CHANGING | frozenset(
     """Read Glob Grep LS NotebookRead TodoRead TodoWrite WebFetch WebSearch TaskCreate TaskUpdate
@@ -31,6 +41,14 @@ HARMLESS = CHANGING | frozenset(
 """Tools that change no file, or only the file that they name."""
 SHELLS = frozenset({"Bash", "PowerShell"})
 AGENTS = frozenset({"Agent", "Task"})
+ENDING = SHELLS | frozenset(
+    """Skill SlashCommand AskUserQuestion ExitPlanMode EnterWorktree ExitWorktree LSP
+    CronCreate CronDelete CronList ScheduleWakeup TeamCreate TeamDelete""".split()
+)
+"""Tools that have ended when their result is recorded, unless it says that they go on.
+
+Any other tool, such as one of an MCP server, may have started something that goes on.
+"""
 READ_ONLY = frozenset(
     "ls cat head tail wc pwd cd echo grep egrep fgrep which stat du df uname whoami true".split()
 )
@@ -51,20 +69,20 @@ SPECIAL = re.compile(r"[\s*?\[|;&]")
 PATTERN = re.compile(r"(?:^|\s)(?:-[^\s=]*)?[*?\[]")
 """A pattern that may match a file named like an option: `*` matches `--output=x`."""
 DETACHED = re.compile(
-    r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch|tmux|screen|docker|podman|crontab"
-    r"|systemd-run|systemctl|service|launchctl|daemonize|start-stop-daemon|pm2|supervisorctl"
-    r"|start-(process|job|threadjob))\b|--(daemon|detach)",
-    re.IGNORECASE,
+    r"(?<![&>|<])&(?![&>])|[<>]\(|\b(nohup|setsid|disown|coproc|at|batch|tmux|screen|dtach|abduco"
+    r"|zellij|byobu|docker|podman|nerdctl|crontab|systemd-run|systemctl|service|launchctl|initctl"
+    r"|start-stop-daemon|pm2|forever|supervisor[a-z]*|xdg-open|popen|fork|spawn|invoke-item"
+    r"|start-(process|job|threadjob))\b|daemon|detach|\bsudo\s+-b|\bssh\s+-f"
+    r"|(^|[;&|(])\s*(open|code|start|ii)\s",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""Commands that may leave a process running, which changes files after the command has ended."""
-BACKGROUND = re.compile(rb'"backgroundTaskId":"([^"]{1,80})"|with ID: ([A-Za-z0-9_-]{1,80})')
-HOOKS = ("attachment/hook_", "attachment/async_hook", "progress/hook_progress")
-STOP_HOOKS = "system/stop_hook_summary"
+"""Commands that may leave a process running, which changes files after the command has ended.
+
+`&>` redirects; `>(` and `<(` start a process that the shell does not wait for.
+"""
 RAN_BY_USER = frozenset(
     {PromptKind.BASH_INPUT, PromptKind.BASH_OUTPUT, PromptKind.COMMAND, PromptKind.COMMAND_OUTPUT}
 )
-
-Placing = Callable[[Node], SessionPosition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,12 @@ class Hazard:
     start: SessionPosition
     end: SessionPosition
     what: str
+
+    def within(self, doubt: PlaceSpan | None) -> "Hazard":
+        """Return the hazard of an agent, which may have been at any time in a range."""
+        if doubt is None:
+            return self
+        return Hazard(min(self.start, doubt[0]), max(self.end, doubt[1]), self.what)
 
 
 class Hazards:
@@ -107,13 +131,34 @@ def hazards_of(
     `agents` are the calls whose sub-agents are known: their own lines tell what they did.
     """
     owner = "" if is_main else " of a sub-agent"
+    ends = TaskEnds(session, place)
     with session.kept_open():
         for call in session.calls:
-            if call.name not in HARMLESS and call.id not in agents:
-                yield from _call_hazards(session, place, call, owner)
+            if call.name in HARMLESS or call.id in agents:
+                continue
+            arguments = _arguments(session, call)
+            command = str(arguments.get("command", "&"))
+            if call.name not in SHELLS or not is_read_only(command):
+                end = _end_of(session, place, call, arguments, ends)
+                yield Hazard(place(call.use), end, f"{call.name} in line {call.use.line}{owner}")
         yield from _hook_hazards(session, place)
-    if is_main:
-        yield from _prompt_hazards(session, place)
+        if is_main:
+            yield from _prompt_hazards(session, place)
+
+
+def removal_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
+    """Yield the hazards that may have been in lines that an edit removed.
+
+    They have no end: a command in the background may have gone on.
+    """
+    roots = [session.tree.chain[rank] for rank in session.tree.roots]
+    for entry in session.entries(roots):
+        mark = given(entry.turnlog_removed) if isinstance(entry, ChainEntry) else None
+        if mark:
+            rank = session.tree.rank_of(given(mark.after_uuid))
+            last = None if rank is None else place(session.tree.chain[rank])
+            start = SessionPosition(last.line + 1, BEFORE) if last else START
+            yield Hazard(start, END, "a line that an edit removed")
 
 
 def is_read_only(command: str) -> bool:
@@ -153,18 +198,19 @@ def _is_harmless(words: list[str]) -> bool:
     return words[0] in READ_ONLY
 
 
-def _call_hazards(session: Session, place: Placing, call: Call, owner: str) -> Iterator[Hazard]:
-    arguments = _arguments(session, call)
-    if call.name in SHELLS and is_read_only(str(arguments.get("command", ">"))):
-        return
-    end = place(call.result) if call.result else END
+def _end_of(
+    session: Session, place: Placing, call: Call, arguments: Fields, ends: TaskEnds
+) -> SessionPosition:
+    """Return where the effects of a call end for certain."""
+    # A sub-agent without a file of its own, or a server, may have left anything behind.
+    if call.result is None or call.name in AGENTS or call.name.startswith("mcp__"):
+        return END
     if call.name in SHELLS and DETACHED.search(str(arguments.get("command", "&"))):
-        end = END
-    elif (
-        call.result and (call.name in SHELLS | AGENTS) and _is_background(session, call, arguments)
-    ):
-        end = _background_end(session, place, call)
-    yield Hazard(place(call.use), end, f"{call.name} in line {call.use.line}{owner}")
+        return END
+    goes_on = arguments.get("run_in_background") is True or is_left_running(session, call)
+    if call.name in ENDING and not goes_on:
+        return place(call.result)
+    return ends.first_end(call)
 
 
 def _arguments(session: Session, call: Call) -> Fields:
@@ -177,35 +223,9 @@ def _arguments(session: Session, call: Call) -> Fields:
     return {}
 
 
-def _is_background(session: Session, call: Call, arguments: Fields) -> bool:
-    return arguments.get("run_in_background") is True or any(
-        b'"backgroundTaskId":"' in line.raw or b"async_launched" in line.raw
-        for _, line in session.lines_of([call.result] if call.result else [])
-    )
-
-
-def _background_end(session: Session, place: Placing, call: Call) -> SessionPosition:
-    """Return where a background command is reported to have ended."""
-    assert call.result
-    raw = next(line.raw for _, line in session.lines_of([call.result]))
-    named = BACKGROUND.search(raw)
-    task = (named[1] or named[2]) if named else None
-    if task is None:
-        return END
-    later = (
-        node
-        for node in session.nodes[call.result.index + 1 :]
-        if isinstance(node, UserNode) and node.prompt is PromptKind.TASK_NOTIFICATION
-    )
-    for node, line in session.lines_of(later):
-        if task in line.raw and b"<status>" in line.raw:
-            return place(node)
-    return END
-
-
 def _hook_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
     results = {call.id: call.result for call in session.calls if call.result}
-    nodes = [node for node in session.nodes if node.kind.startswith((*HOOKS, STOP_HOOKS))]
+    nodes = [node for node in session.nodes if node.kind.startswith(HOOK_TRACES)]
     for node, entry in zip(nodes, session.entries(nodes), strict=True):
         call_id = None
         if isinstance(entry, Attachment):
@@ -230,4 +250,15 @@ def _prompt_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
             yield Hazard(idle, idle, f"the user, before line {node.line},")
         if node.prompt in RAN_BY_USER:
             ran = SessionPosition(place(node).line, BEHIND)
-            yield Hazard(ran, ran, f"the user's command in line {node.line}")
+            end = END if _leaves_process(session, node) else ran
+            yield Hazard(ran, end, f"the user's command in line {node.line}")
+
+
+def _leaves_process(session: Session, node: UserNode) -> bool:
+    """Return whether a shell command of the user may go on behind its line: `! make watch &`."""
+    if node.prompt not in (PromptKind.BASH_INPUT, PromptKind.BASH_OUTPUT):
+        return False
+    entry = session.entry(node)
+    text = full_text(entry) if isinstance(entry, User) else ""
+    commands = BASH_INPUT.findall(text)
+    return any(map(DETACHED.search, commands)) or "background" in BASH_INPUT.sub("", text)

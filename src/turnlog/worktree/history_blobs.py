@@ -4,25 +4,31 @@ The folder may come from somebody else, so only regular files with a backup's na
 """
 
 import hashlib
+import os
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from turnlog.conversation.backup_listings import BackupUse, current_uses, listings_in
 from turnlog.conversation.session import Session
 from turnlog.format.fields import given
-from turnlog.format.file_views import BackupRef, backups_in
-from turnlog.format.fit import fit
+from turnlog.format.file_views import BackupRef
 from turnlog.format.regular_files import read_regular
-from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot
 from turnlog.store.paths import Store
 from turnlog.worktree.file_names import FileName, file_name
 
-KINDS = ("file-history-snapshot", "file-history-delta")
 HASH_DIGITS = 16
 COPY = re.compile(rf"([0-9a-f]{{{HASH_DIGITS}}})@v[0-9]{{1,9}}")
 """The name of a backup."""
+SET_ASIDE = ".theirs"
+OVERWRITTEN = "the backup was overwritten, and the lines do not tell by which use of its name"
+LISTED_AGAIN = "the client compared its size and time with those of the backup, not its content"
+"""It makes no backup of a file with the same size that is older than the last one.
+
+Such as one that `mv` or `cp -p` brought there (2.0.76, 2.1.325; inferred from their code).
+"""
+CONTESTED = "two versions of the backup came together, and nothing tells which belongs to this line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class BackedUp:
     time: str | None
     is_before_change: bool
     """True for a backup before a change of the file, False for one at a prompt."""
+    doubt: str = ""
+    """Why the backup may have the content of another moment, if it may."""
 
 
 def history_folder(session: Path) -> Path | None:
@@ -47,31 +55,43 @@ def history_folder(session: Path) -> Path | None:
     return Store(above[2]).file_history / session.stem
 
 
-def backups_of(session: Session, cwd: str | None) -> list[BackedUp]:
+def backups_of(session: Session, cwd: str | None, folder: Path | None) -> list[BackedUp]:
     """Return the backups that a session's lines describe, in file order.
 
-    A name that was used twice is only listed for its last use: after a rewind, the client continues
-    numbering from that point and overwrites the backups of the abandoned branch.
+    A name that was used twice is only listed for the use that overwrote the others, if that is
+    certain; else its backup is in doubt.
     """
-    nodes = [node for node in session.nodes if node.kind in KINDS]
-    found: list[tuple[BackedUp, str]] = []
-    known: dict[str, BackupRef] = {}
-    for node, entry in zip(nodes, session.entries(nodes), strict=True):
-        if isinstance(entry, FileHistorySnapshot):
-            new = _in_snapshot(entry, known)
-        elif isinstance(entry, FileHistoryDelta):
-            new = _in_delta(entry)
-        else:
+    listings = listings_in(session)
+    owners = current_uses(listings)
+    contested = _contested(folder)
+    made: set[BackupUse] = set()
+    found: list[BackedUp] = []
+    for each in listings:
+        owner = owners[each.copy] if each.copy else each.use
+        if each.is_repeated or owner not in (None, each.use):
             continue
-        for path, ref, is_before in new:
-            known[path] = ref
-            copy = given(ref.backup_file_name)
-            name = _name_of(path, ref, cwd)
-            message = given(entry.message_id)
-            each = BackedUp(name, copy, message, node.line, entry.when, is_before)
-            found.append((each, given(ref.backup_time) or ""))
-    latest = {each.copy: time for each, time in found}
-    return [each for each, time in found if each.copy is None or latest[each.copy] == time]
+        doubt = OVERWRITTEN if owner is None else CONTESTED if each.copy in contested else ""
+        if each.copy and each.use in made:
+            doubt = doubt or LISTED_AGAIN
+        made.add(each.use)
+        name = _name_of(each.path, each.ref, cwd)
+        where = each.message_id, each.node.line, each.when
+        found.append(BackedUp(name, each.copy, *where, each.is_before_change, doubt))
+    return found
+
+
+def _contested(folder: Path | None) -> frozenset[str]:
+    """Return the backups of which another version was set aside: `<name>@v2.1a2b3c4d.theirs`.
+
+    A sync and an import do that if both sides have a backup of that name with other content.
+    """
+    if folder is None or folder.is_symlink():
+        return frozenset()
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return frozenset()
+    return frozenset(name.partition(".")[0] for name in names if name.endswith(SET_ASIDE))
 
 
 def read_backup(folder: Path | None, copy: str) -> bytes | None:
@@ -85,24 +105,6 @@ def read_backup(folder: Path | None, copy: str) -> bytes | None:
         return read_regular(path) if stat.S_ISREG(path.lstat().st_mode) else None
     except OSError:
         return None
-
-
-def _in_snapshot(
-    entry: FileHistorySnapshot, known: dict[str, BackupRef]
-) -> Iterator[tuple[str, BackupRef, bool]]:
-    snapshot = given(entry.snapshot)
-    is_update = bool(given(entry.is_snapshot_update))
-    for path, ref in backups_in(snapshot.tracked_file_backups if snapshot else None).items():
-        # An update repeats all backups of its prompt; those known before show an earlier
-        # moment, and the file may have changed since.
-        if not is_update or known.get(path) != ref:
-            yield path, ref, is_update
-
-
-def _in_delta(entry: FileHistoryDelta) -> Iterator[tuple[str, BackupRef, bool]]:
-    path = given(entry.tracking_path)
-    if path:
-        yield path, fit(BackupRef, given(entry.backup) or {}, []), True
 
 
 def _name_of(path: str, ref: BackupRef, cwd: str | None) -> FileName:

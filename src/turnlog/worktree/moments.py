@@ -1,17 +1,20 @@
 """Moments of a session as users name them: a turn, a line or a time."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from shlex import quote
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.timestamps import parse_timestamp, parse_until
+from turnlog.format.timestamps import parse_timestamp, parse_until, seconds_of
 from turnlog.text import plural
-from turnlog.worktree.places import AMONG, END, SessionPosition
-from turnlog.worktree.worktree import Worktree
+from turnlog.worktree.beliefs import doubted
+from turnlog.worktree.file_names import FileName
+from turnlog.worktree.places import AMONG, BEFORE, BEHIND, END, SessionPosition
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
 LINE = re.compile(r"(?:line[: ]?|L)(\d{1,9})", re.IGNORECASE)
@@ -19,6 +22,7 @@ CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
 """A time of day, which is taken to be on the last day of the session."""
 MINUTE = re.compile(r"(?:.*[T ])?\d{1,2}:\d\d(?:Z|[+-]\d\d:?\d\d)?")
 """A time without seconds."""
+OUT_OF_ORDER = "the times of the lines are not in order"
 SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
 
 
@@ -30,6 +34,17 @@ class FileMoment:
     leaf: int | None
     """Rank of the branch's leaf; None for the active one."""
     label: str
+    others: tuple[SessionPosition, ...] = ()
+    """Places that may be meant as well, because the times of lines are not in order."""
+
+
+def state_at(worktree: Worktree, name: FileName, moment: FileMoment) -> FileRevision:
+    """Return the state of a file at a moment."""
+    state = worktree.at(name, moment.place, moment.leaf)
+    others = (worktree.at(name, place, moment.leaf).belief for place in moment.others)
+    if all((each.certainty, each.raw) == (state.certainty, state.content) for each in others):
+        return state
+    return replace(state, belief=doubted(state.belief, OUT_OF_ORDER))
 
 
 def parse_moment(worktree: Worktree, text: str | None, leaf: int | None = None) -> FileMoment:
@@ -90,12 +105,45 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
         # Tables show minutes: a time copied from one includes what happened in that minute.
         moment += timedelta(seconds=60) - timedelta.resolution
     seconds = moment.timestamp()
-    line = worktree.line_at(seconds)
-    if leaf is None and line:
-        leaf = leaf_at(worktree.session, line)
+    leaf = _leaf_of_time(worktree.session, seconds) if leaf is None else leaf
+    nodes = list(_timed(_conversation(worktree.session, leaf)))
+    earlier = [(time, line) for time, line in nodes if time <= seconds]
+    later = (line for time, line in nodes if time > seconds)
+    line, last = max(earlier, default=(0, 0))[1], max((line for _, line in earlier), default=0)
     # Sub-agents' lines lie between those of the session, ordered by milliseconds.
     place = SessionPosition(line, AMONG, int(seconds * 1000), 2**62)
-    return FileMoment(place, leaf, f"{moment.astimezone():%Y-%m-%d %H:%M:%S}")
+    label = f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+    first = next(later, last)
+    if first >= last:
+        return FileMoment(place, leaf, label)
+    # After a clock was set back, a time may occur twice.
+    others = (SessionPosition(first, BEFORE), SessionPosition(last, BEHIND))
+    return FileMoment(place, leaf, label, others)
+
+
+def _leaf_of_time(session: Session, seconds: float) -> int | None:
+    """Return the leaf of the branch with the latest message at or before a time.
+
+    Not the last line's: after a sync, the lines of two machines are not in order of time.
+    """
+    earlier = [each for each in _timed(session.tree.chain) if each[0] <= seconds]
+    return leaf_at(session, max(earlier)[1]) if earlier else None
+
+
+def _conversation(session: Session, leaf: int | None) -> list[ChainNode]:
+    """Return the nodes of a branch, and those of sub-agents in the session's own file."""
+    rank = session.tree.active_leaf if leaf is None else leaf
+    aside = [node for node in session.nodes if isinstance(node, ChainNode) and node.is_sidechain]
+    found = {node.index: node for node in (*session.branch_to(rank), *aside)}
+    return [found[index] for index in sorted(found)]
+
+
+def _timed(nodes: Iterable[ChainNode]) -> Iterator[tuple[float, int]]:
+    """Yield the times and lines of nodes."""
+    for node in nodes:
+        seconds = seconds_of(node.time)
+        if seconds is not None:
+            yield seconds, node.line
 
 
 def _dated(session: Session, text: str) -> str:

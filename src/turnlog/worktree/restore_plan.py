@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import branch_leaves
-from turnlog.worktree.moments import FileMoment
+from turnlog.worktree.moments import FileMoment, state_at
 from turnlog.worktree.safe_paths import safe_paths
 from turnlog.worktree.worktree import FileRevision, Worktree
 
@@ -40,7 +40,7 @@ def plan_restore(worktree: Worktree, moment: FileMoment, names: Iterable[FileNam
     plan = RestorePlan()
     paths = safe_paths(worktree.files.values(), worktree.root_of)
     for name in names:
-        state = worktree.at(name, moment.place, moment.leaf)
+        state = state_at(worktree, name, moment)
         if state.is_absent:
             plan.absent.append(state)
         elif state.certainty is Certainty.GAP or state.content is None:

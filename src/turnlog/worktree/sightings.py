@@ -1,7 +1,7 @@
 """Collect where a session and its sub-agents mention files, without reading the contents yet."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
@@ -10,11 +10,11 @@ from turnlog.conversation.calls import Call
 from turnlog.conversation.nodes import AssistantNode, Node
 from turnlog.conversation.prompts import PUT_OFF, REFUSED
 from turnlog.conversation.session import Session
-from turnlog.conversation.subagents import SubAgent
 from turnlog.format.entries import Attachment, ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.file_views import FileAttachment
 from turnlog.format.fit import fit
+from turnlog.worktree.agent_sources import Source
 from turnlog.worktree.beliefs import (
     EditedPart,
     Observation,
@@ -36,8 +36,8 @@ from turnlog.worktree.evidence import (
     version_number,
 )
 from turnlog.worktree.file_names import FileName, file_name, keys_above
-from turnlog.worktree.hazards import SHELLS, Hazard, Placing
-from turnlog.worktree.history_blobs import BackedUp, read_backup
+from turnlog.worktree.hazards import SHELLS, Hazard
+from turnlog.worktree.history_blobs import LISTED_AGAIN, BackedUp, read_backup
 from turnlog.worktree.places import END, SessionPosition
 from turnlog.worktree.text_style import UNKNOWN_CHARACTER, decode_file, without_mark
 
@@ -66,17 +66,6 @@ LATE = "the client may have made the backup after the change"
 MOST_CHANGES = 400
 """Maximum number of changes of one file that are compared in pairs; all later ones are assumed to
 overlap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A session or one of its sub-agents, and the function that gives the places of its lines."""
-
-    session: Session
-    place: Placing
-    agent: SubAgent | None = None
-    call: Call | None = None
-    """The call that started the sub-agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ class Sighting:
         if self.rival:
             return WholeContent(None) if shows_file(self.rival.observe(folder)) else None
         if self.backup:
-            return self._observe_backup(self.backup.copy, folder)
+            return self._observe_backup(self.backup, folder)
         if self.call is None:
             found = observe_attachment(self.source.session.entry(self.node))
             return found[1] if found else None
@@ -127,12 +116,20 @@ class Sighting:
             return UnknownChange({}, f"{self.tool} changed it; the change is not recorded")
         return seen
 
-    def _observe_backup(self, copy: str | None, folder: Path | None) -> Observation | None:
-        if copy is None:
+    def _observe_backup(self, backup: BackedUp, folder: Path | None) -> Observation | None:
+        if backup.copy is None:
             return WholeContent(None)
-        raw = read_backup(folder, copy)
-        if raw is None or not self.may_be_late:
-            return None if raw is None else _observe_copy(raw)
+        raw = read_backup(folder, backup.copy)
+        if raw is None:
+            return None
+        if backup.doubt:
+            # Not even single lines are certain: the content may be that of another branch.
+            seen = _observe_copy(raw)
+            if not isinstance(seen, WholeContent):
+                return None
+            return WholeContent(raw, backup.doubt, is_likely=backup.doubt == LISTED_AGAIN)
+        if not self.may_be_late:
+            return _observe_copy(raw)
         change = self.next_change.observe(folder) if self.next_change else None
         return _observe_late_copy(raw, change)
 
@@ -199,7 +196,7 @@ def unfinished(source: Source) -> Iterator[tuple[FileName, Hazard]]:
             name = _named(source.session, call)
             if name:
                 what = f"{call.name} in line {call.use.line}, {why},"
-                yield name, Hazard(source.place(call.use), end, what)
+                yield name, Hazard(source.place(call.use), end, what).within(source.doubt)
 
 
 def _named(session: Session, call: Call) -> FileName | None:
@@ -275,6 +272,26 @@ def overlapping_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
             last = max(end, until)
             behind = last._replace(order=last.order + 1)
             yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def unordered_changes(sightings: Iterable[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for each change by an agent that may have made it earlier or later."""
+    for each in sightings:
+        if each.is_change and each.source.doubt:
+            yield Hazard(*each.source.doubt, "a sub-agent at an unknown time")
+
+
+def change_under_way(sightings: Iterable[Sighting], place: SessionPosition) -> Sighting | None:
+    """Return the change of a file whose call, but not yet its result, is before a place."""
+    return next(
+        (
+            each
+            for each in sightings
+            if each.is_change and each.call
+            if each.source.place(each.call.use) <= place < each.place
+        ),
+        None,
+    )
 
 
 def with_late_backups(sightings: list[Sighting]) -> list[Sighting]:

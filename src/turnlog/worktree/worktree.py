@@ -18,6 +18,7 @@ from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.secrets import MASKED
+from turnlog.worktree.agent_sources import Source, sources_of
 from turnlog.worktree.beliefs import (
     NOTHING,
     Belief,
@@ -30,19 +31,20 @@ from turnlog.worktree.beliefs import (
     gaps_of,
 )
 from turnlog.worktree.file_names import FileName, file_name, matches, may_be_same
-from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
+from turnlog.worktree.hazards import Hazard, Hazards, hazards_of, removal_hazards
 from turnlog.worktree.history_blobs import BackedUp, backups_of, history_folder
 from turnlog.worktree.moved_roots import former_roots, moved_name, working_root
-from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, SessionPosition
+from turnlog.worktree.places import AT, BEHIND, END, START, MainClock, SessionPosition
 from turnlog.worktree.sightings import (
     FILE_HISTORY,
     Sighting,
-    Source,
+    change_under_way,
     lost_changes,
     overlapping_changes,
     rivals_in,
     sightings_in,
     unfinished,
+    unordered_changes,
     with_late_backups,
 )
 
@@ -194,6 +196,7 @@ class Worktree:
         previous = START
         belief = NOTHING
         hazards = self._hazards_for(name, leaf)
+        disorder = [*self._removals, *unordered_changes(self._sightings.get(name.key, []))]
         for sighting in self._on_branch(name, leaf):
             seen = self._observe(sighting)
             if seen is None:
@@ -204,6 +207,10 @@ class Worktree:
             if sighting.rival and belief.is_absent and belief.certainty is Certainty.EXACT:
                 continue
             belief = _unless_redacted(belief_after(belief, seen, earlier))
+            # Where even the order of events is not known, no observation is certain.
+            for each in disorder:
+                if each.start <= sighting.place <= each.end:
+                    belief = doubted(belief, f"{each.what} may have changed it")
             earlier.append(belief)
             previous = sighting.place
             edit = seen if isinstance(seen, EditedPart) else None
@@ -216,6 +223,9 @@ class Worktree:
             return self._in_hindsight(name, place, leaf)
         last = versions[-1]
         belief = self._aged(last.belief, last.place, place, self._hazards_for(name, leaf))
+        change = change_under_way(self._sightings.get(name.key, []), place)
+        if change and change.call:
+            belief = doubted(belief, f"{change.tool} in line {change.call.use.line} is under way")
         return replace(last, belief=belief)
 
     def base(self, name: FileName, leaf: int | None = None) -> FileRevision:
@@ -237,29 +247,10 @@ class Worktree:
         last = max((self._clock.place(node).line for node in nodes), default=0)
         return SessionPosition(last, BEHIND)
 
-    def line_at(self, seconds: float) -> int:
-        """Return the last line that was written at or before a time; 0 if there is none."""
-        return self._clock.line_at(seconds)
-
     @cached_property
     def sources(self) -> list[Source]:
         """The session and its sub-agents."""
-        main = Source(self.session, self._clock.place)
-        return [main, *self._agents()]
-
-    def _agents(self) -> list[Source]:
-        found: list[Source] = []
-        for agent in self.session.subagents:
-            opened = self.session.open_subagent(agent)
-            call = self.session.find_call(agent.call_id)
-            # The sub-agent's lines are in the session's own file, so they already have places.
-            if agent.root is not None:
-                found.append(Source(opened, self._clock.place, agent, call))
-                continue
-            earliest = self._clock.place(call.use).line if call else 0
-            clock = AgentClock(self._clock, opened.nodes, earliest)
-            found.append(Source(opened, clock.place, agent, call))
-        return found
+        return sources_of(self.session, self._clock)
 
     @cached_property
     def _sightings(self) -> dict[str, list[Sighting]]:
@@ -283,7 +274,7 @@ class Worktree:
 
     @cached_property
     def _listed_backups(self) -> list[BackedUp]:
-        return backups_of(self.session, self.root)
+        return backups_of(self.session, self.root, self.folder)
 
     def _after_move(self, sighting: Sighting) -> Sighting:
         name = moved_name(sighting.name, self._former_roots, self.root)
@@ -330,14 +321,18 @@ class Worktree:
     @cached_property
     def _hazards_by_agent(self) -> list[tuple[str | None, Hazards]]:
         """The hazards of the session and of each sub-agent."""
-        known = {source.call.id for source in self.sources if source.call}
-        return [
-            (
-                source.agent.id if source.agent else None,
-                Hazards(hazards_of(source.session, source.place, known, source.agent is None)),
-            )
-            for source in self.sources
-        ]
+        agents = [source.agent for source in self.sources if source.agent]
+        known = {agent.call_id for agent in agents if agent.call_id}
+        found: list[tuple[str | None, Hazards]] = []
+        for source in self.sources:
+            own = hazards_of(source.session, source.place, known, source.agent is None)
+            name = source.agent.id if source.agent else None
+            found.append((name, Hazards(each.within(source.doubt) for each in own)))
+        return found
+
+    @cached_property
+    def _removals(self) -> list[Hazard]:
+        return list(removal_hazards(self.session, self._clock.place))
 
     def _parallel_hazards(self, sightings: list[Sighting]) -> Iterator[Hazard]:
         """Yield the hazards of other agents during a call, which may follow the call's change.
@@ -374,6 +369,8 @@ class Worktree:
         # Concurrent changes by several agents, changes that a stripped clone lost, and hazards of
         # other agents during a call.
         own += overlapping_changes(sightings)
+        own += unordered_changes(sightings)
+        own += self._removals
         own += lost_changes(sightings)
         own += self._parallel_hazards(sightings)
         for other in self._by_case.get(_loose(name.key), []):

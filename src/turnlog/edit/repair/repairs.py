@@ -19,6 +19,7 @@ from turnlog.edit.check.checks import examine, findings_of
 from turnlog.edit.check.findings import Finding
 from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, close_gaps
+from turnlog.edit.removal_marks import mark_removals
 from turnlog.edit.repair import call_repairs, line_repairs, request_repairs, tree_repairs
 from turnlog.edit.repair.repair_types import Repair
 
@@ -111,6 +112,7 @@ def _planned(case: Case, group: dict[str, Repair], is_repairable: IsRepairable) 
         if marks:
             repair(case, marks, plan)
     close_gaps(plan)
+    mark_removals(plan)
     return plan
 
 
