@@ -1,6 +1,7 @@
 """Sessions bundled in one home and imported in another."""
 
 import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -365,6 +366,50 @@ def test_a_continued_session_keeps_the_outputs_that_are_there(
     assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
     assert output.read_bytes() == f'["{TOKEN}"]'.encode()
     assert output in plan.kept
+
+
+def test_a_backup_of_another_content_is_imported_next_to_ours(
+    ada: User, bob: User, path: Path
+) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    name = "0123456789abcdef@v1"
+    ours = write(ada.store.file_history / SESSION / name, b"before the rewind\n")
+    write(bob.store.file_history / SESSION / name, b"after the rewind\n")
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    before = ada.files()
+    plan = ada.unbundle(path)
+    digest = hashlib.sha256(b"after the rewind\n").hexdigest()
+    aside = ours.with_name(f"{name}.{digest[:8]}.theirs")
+    assert (plan.kept, plan.asides) == ([ours], [aside])
+    assert ours.read_bytes() == b"before the rewind\n"
+    assert aside.read_bytes() == b"after the rewind\n"
+    again = ada.unbundle(path)
+    assert (again.asides, again.record) == ([], None)
+    open_journal().undo()
+    assert ada.files() == before
+
+
+def test_a_redacted_backup_is_no_other_version(ada: User, bob: User, path: Path) -> None:
+    backup = ada.store.file_history / SESSION / "0123456789abcdef@v1"
+    write(backup, f"export TOKEN={TOKEN}\n".encode())
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
+    assert (plan.kept, plan.asides) == ([], [])
+
+
+def test_a_bundle_that_is_behind_leaves_backups_alone(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    continued(ada, "go on", "11111111")
+    ours = write(ada.store.file_history / SESSION / "0123456789abcdef@v1", b"newer\n")
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.BEHIND]
+    assert (plan.kept, plan.asides, plan.record) == ([ours], [], None)
 
 
 def test_sessions_that_both_continued_are_kept_as_a_fork(ada: User, bob: User, path: Path) -> None:

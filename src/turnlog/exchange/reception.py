@@ -37,7 +37,8 @@ from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece,
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
 from turnlog.exchange.placement import Placement
-from turnlog.exchange.shared_paths import Places, is_loose, nested_role, set_aside
+from turnlog.exchange.shared_paths import Places, is_loose, nested_role
+from turnlog.store.paths import set_aside
 
 MOST_LABELS = 16
 """Number of labels to try for one version before it is refused."""

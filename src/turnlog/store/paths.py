@@ -20,6 +20,8 @@ TOOL_RESULTS = "tool-results"
 SUBAGENTS = "subagents"
 BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
 """Folders of the store with one subfolder per session (2.1.325, and as documented)."""
+THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
+"""The end of a name that `set_aside` returns."""
 
 
 class Store(NamedTuple):
@@ -239,6 +241,15 @@ def subagents_folder(session: Path) -> Path:
 def subagent_meta(subagent: Path) -> Path:
     """Return the file that records what started a sub-agent (2.1.97 on)."""
     return subagent.with_suffix(".meta.json")
+
+
+def set_aside(path: Path, digest: bytes) -> Path:
+    """Return where another machine's version of a file is kept, next to our own.
+
+    >>> str(set_aside(Path("plans/x.md"), bytes(32)))
+    'plans/x.00000000.theirs.md'
+    """
+    return path.with_name(f"{path.stem}.{digest[:4].hex()}.theirs{path.suffix}")
 
 
 def nested_subagents(session: Path) -> list[Path]:
