@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -286,6 +287,50 @@ def test_no_encoding_hides_a_secret(ada: User, path: Path, encoding: str) -> Non
     whole = b"".join(files.values())
     assert [line for line in said.split() if line.encode() in whole] == []
     assert b"please" in whole
+
+
+WRAPPED = base64.encodebytes(b"lorem ipsum dolor sit amet, " + TOKEN.encode() + b"." * 60)
+LAYOUTS = {
+    "a line of a diff": f"@@ -0,0 +1 @@\n+{base64.b64encode(TOKEN.encode()).decode()}\n",
+    "wrapped, in a diff": "+".join(["+", *WRAPPED.decode().splitlines(keepends=True)]),
+    "wrapped, with numbers": "".join(
+        f"{n:6}→{line}" for n, line in enumerate(WRAPPED.decode().splitlines(keepends=True), 1)
+    ),
+    "wrapped, quoted": "".join(f"> {line}" for line in WRAPPED.decode().splitlines(keepends=True)),
+    "literals": "".join(f'    "{line}"\n' for line in WRAPPED.decode().split()),
+    "JSON": json.dumps({"data": WRAPPED.decode()}),
+    "hexadecimal with a prefix": f"0x{TOKEN.encode().hex()}",
+    "mixed hexadecimal": TOKEN.encode().hex().replace("a", "A", 3),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_no_layout_hides_an_encoded_secret(
+    ada: User, path: Path, layout: str, is_known: bool
+) -> None:
+    said = LAYOUTS[layout]
+    shown = [user(f"the token is {TOKEN}")] if is_known else []
+    write(ada.session, lines_of(ada, *shown, user(f"decode this:\n{said}\nplease")))
+    write(ada.session.with_suffix("") / "tool-results" / "b3.txt", f"{said}\nplease".encode())
+    ada.bundle(path)
+    _, files = unpacked(path)
+    whole = b"".join(files.values())
+    encoded = re.findall(r"[A-Za-z0-9+/]{30,}", said)
+    assert [part for part in encoded if part[4:-4].encode() in whole] == []
+    assert whole.count(b"please") == 2
+
+
+def test_a_dump_of_a_known_secret_is_replaced(ada: User, path: Path) -> None:
+    rows = [TOKEN.encode()[at : at + 16] for at in range(0, len(TOKEN), 16)]
+    dump = "".join(
+        f"{16 * n:08x}: {row.hex(' ', 2):<39}  {row.decode()}\n" for n, row in enumerate(rows)
+    )
+    write(ada.session, lines_of(ada, user(f"the token is {TOKEN}"), user(f"{dump}please")))
+    ada.bundle(path)
+    whole = b"".join(unpacked(path)[1].values())
+    assert b"please" in whole
+    assert [row for row in rows if row.hex(" ", 2).encode() in whole or row in whole] == []
 
 
 @pytest.mark.parametrize("method", [0, 8, 12, 14])
