@@ -6,10 +6,8 @@ that does not belong to one of these sessions is refused.
 
 import hashlib
 import re
-import tempfile
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,7 +19,7 @@ from turnlog.bundle.manifest import BundledProject, BundledSession, BundleManife
 from turnlog.bundle.members import PLANS, PROMPTS
 from turnlog.bundle.merge import LineComparison, Relation, combined, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
-from turnlog.bundle.validation import OpenBundle, open_bundle
+from turnlog.bundle.validation import OpenBundle, open_bundle, private_folder
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, Ready, apply_changes, require_idle, require_sound
 from turnlog.edit.check.checks import check_session
@@ -100,7 +98,7 @@ def import_bundle(
 ) -> ImportPlan:
     """Import the sessions of a bundle; with `dry_run`, only plan it."""
     opened = open_bundle(path, options.password, options.max_size, options.content)
-    with opened as bundle, _scratch() as folder:
+    with opened as bundle, private_folder() as folder:
         importing = _Importing(store, bundle, options, folder)
         plan = importing.plan()
         if not dry_run and plan.changes:
@@ -127,12 +125,6 @@ def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
         "change": plan.record.id if plan.record else None,
         "done": is_done,
     }
-
-
-@contextmanager
-def _scratch() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as folder:
-        yield Path(folder)
 
 
 class _Importing:
@@ -430,7 +422,7 @@ def _is_hidden(path: str) -> bool:
 
 def _require_directory(path: Path) -> str:
     if not path.is_dir():
-        raise NotFound(f"{path} is not a directory", f"mkdir -p {path}")
+        raise NotFound(f"{path} is not a directory", f"mkdir -p {quote(str(path))}")
     return str(path)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from turnlog.format.regular_files import entries_of, is_folder, is_regular, regular_paths
 from turnlog.store.configuration import store_directories
-from turnlog.store.directories import data_directory
+from turnlog.store.directories import cache_directory, data_directory
 
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -134,6 +134,11 @@ def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
 def servers_file(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the file that lists which MCP servers of projects the user approved."""
     return _own_folder(environment) / "servers.json"
+
+
+def unpacking_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory in which bundles are packed and unpacked."""
+    return Path(cache_directory(environment)) / "bundles"
 
 
 def _own_folder(environment: Mapping[str, str]) -> Path:
