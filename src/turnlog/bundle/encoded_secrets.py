@@ -30,6 +30,8 @@ Examples: the number of a line, the quotes of a literal, the next string in a li
 """
 ANY_BREAK = re.compile(BREAK.encode())
 LAST_LINE = re.compile(rf"(?:{BREAK})([A-Za-z0-9+/_-]{{2,23}}={{0,2}})(?![\w+/-])".encode())
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Most of what looks like base64 in a transcript; too few digits to encode a secret."""
 HEX = re.compile(rb"(?:0[xX])?((?:[0-9a-fA-F]{2})+)")
 ASCII = re.compile(rb"[\t\n\r -~]{16,}")
 """A run of text in binary data, such as an archive, a program or a document."""
@@ -91,6 +93,8 @@ def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
     end = 0
     for found in ENCODED.finditer(raw):
+        if UUID.fullmatch(found[0]):
+            continue
         # The `n` of an escaped newline does not belong to the base64: `\\nQUtJ...`.
         is_escaped = raw[found.start() - 1 : found.start()] == b"\\" and found[0][0] in b"nrtbf"
         start = found.start() + is_escaped
