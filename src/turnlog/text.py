@@ -220,6 +220,30 @@ def short_id(name: str) -> str:
     return visible(name[:8], keep="")
 
 
+def typeable(command: str) -> str:
+    r"""Return a command whose quoted words have no unsafe characters; bash and zsh read `$'…'`.
+
+    >>> print(typeable("cd '/srv/a" + chr(10) + "b' && ls 'my file'"))
+    cd $'/srv/a\x0ab' && ls 'my file'
+    """
+    # Words as `shlex.quote` writes them.
+    return re.sub(r"""'[^']*'(?:"'"'[^']*')*""", _escaped_word, command)
+
+
+def _escaped_word(word: re.Match[str]) -> str:
+    if not re.search(rf"[{UNSAFE}]", word[0]):
+        return word[0]
+    text = word[0][1:-1].replace("""'"'"'""", "'")
+    text = re.sub(r"['\\]", r"\\\g<0>", text)
+    return f"$'{re.sub(rf'[{UNSAFE}]', _escaped_bytes, text)}'"
+
+
+def _escaped_bytes(found: re.Match[str]) -> str:
+    # A byte that is not UTF-8 is half of a surrogate pair in Python.
+    errors = "surrogateescape" if "\udc80" <= found[0] <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{code:02x}" for code in found[0].encode("utf-8", errors))
+
+
 def drop_unsafe(text: str, keep: str = r"\n\t") -> str:
     """Return a text without its unsafe characters.
 

@@ -1,8 +1,10 @@
 """Sessions bundled in one home and imported in another."""
 
 import base64
+import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -287,6 +289,50 @@ def test_no_encoding_hides_a_secret(ada: User, path: Path, encoding: str) -> Non
     assert b"please" in whole
 
 
+WRAPPED = base64.encodebytes(b"lorem ipsum dolor sit amet, " + TOKEN.encode() + b"." * 60)
+LAYOUTS = {
+    "a line of a diff": f"@@ -0,0 +1 @@\n+{base64.b64encode(TOKEN.encode()).decode()}\n",
+    "wrapped, in a diff": "+".join(["+", *WRAPPED.decode().splitlines(keepends=True)]),
+    "wrapped, with numbers": "".join(
+        f"{n:6}→{line}" for n, line in enumerate(WRAPPED.decode().splitlines(keepends=True), 1)
+    ),
+    "wrapped, quoted": "".join(f"> {line}" for line in WRAPPED.decode().splitlines(keepends=True)),
+    "literals": "".join(f'    "{line}"\n' for line in WRAPPED.decode().split()),
+    "JSON": json.dumps({"data": WRAPPED.decode()}),
+    "hexadecimal with a prefix": f"0x{TOKEN.encode().hex()}",
+    "mixed hexadecimal": TOKEN.encode().hex().replace("a", "A", 3),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_no_layout_hides_an_encoded_secret(
+    ada: User, path: Path, layout: str, is_known: bool
+) -> None:
+    said = LAYOUTS[layout]
+    shown = [user(f"the token is {TOKEN}")] if is_known else []
+    write(ada.session, lines_of(ada, *shown, user(f"decode this:\n{said}\nplease")))
+    write(ada.session.with_suffix("") / "tool-results" / "b3.txt", f"{said}\nplease".encode())
+    ada.bundle(path)
+    _, files = unpacked(path)
+    whole = b"".join(files.values())
+    encoded = re.findall(r"[A-Za-z0-9+/]{30,}", said)
+    assert [part for part in encoded if part[4:-4].encode() in whole] == []
+    assert whole.count(b"please") == 2
+
+
+def test_a_dump_of_a_known_secret_is_replaced(ada: User, path: Path) -> None:
+    rows = [TOKEN.encode()[at : at + 16] for at in range(0, len(TOKEN), 16)]
+    dump = "".join(
+        f"{16 * n:08x}: {row.hex(' ', 2):<39}  {row.decode()}\n" for n, row in enumerate(rows)
+    )
+    write(ada.session, lines_of(ada, user(f"the token is {TOKEN}"), user(f"{dump}please")))
+    ada.bundle(path)
+    whole = b"".join(unpacked(path)[1].values())
+    assert b"please" in whole
+    assert [row for row in rows if row.hex(" ", 2).encode() in whole or row in whole] == []
+
+
 @pytest.mark.parametrize("method", [0, 8, 12, 14])
 def test_damaged_zips_stop_no_bundle(ada: User, path: Path, method: int) -> None:
     sound = _zip(b"more text " * 20, method)
@@ -365,6 +411,50 @@ def test_a_continued_session_keeps_the_outputs_that_are_there(
     assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
     assert output.read_bytes() == f'["{TOKEN}"]'.encode()
     assert output in plan.kept
+
+
+def test_a_backup_of_another_content_is_imported_next_to_ours(
+    ada: User, bob: User, path: Path
+) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    name = "0123456789abcdef@v1"
+    ours = write(ada.store.file_history / SESSION / name, b"before the rewind\n")
+    write(bob.store.file_history / SESSION / name, b"after the rewind\n")
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    before = ada.files()
+    plan = ada.unbundle(path)
+    digest = hashlib.sha256(b"after the rewind\n").hexdigest()
+    aside = ours.with_name(f"{name}.{digest[:8]}.theirs")
+    assert (plan.kept, plan.asides) == ([ours], [aside])
+    assert ours.read_bytes() == b"before the rewind\n"
+    assert aside.read_bytes() == b"after the rewind\n"
+    again = ada.unbundle(path)
+    assert (again.asides, again.record) == ([], None)
+    open_journal().undo()
+    assert ada.files() == before
+
+
+def test_a_redacted_backup_is_no_other_version(ada: User, bob: User, path: Path) -> None:
+    backup = ada.store.file_history / SESSION / "0123456789abcdef@v1"
+    write(backup, f"export TOKEN={TOKEN}\n".encode())
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
+    assert (plan.kept, plan.asides) == ([], [])
+
+
+def test_a_bundle_that_is_behind_leaves_backups_alone(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    continued(ada, "go on", "11111111")
+    ours = write(ada.store.file_history / SESSION / "0123456789abcdef@v1", b"newer\n")
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.BEHIND]
+    assert (plan.kept, plan.asides, plan.record) == ([ours], [], None)
 
 
 def test_sessions_that_both_continued_are_kept_as_a_fork(ada: User, bob: User, path: Path) -> None:

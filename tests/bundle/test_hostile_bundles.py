@@ -2,6 +2,9 @@
 
 import os
 import re
+import stat
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -12,7 +15,10 @@ from support.hostile_bundles import Forge, HostileBundle, hostile_bundles, sound
 from support.two_homes import User, create_users
 from turnlog.bundle.members import member_problem
 from turnlog.bundle.merge import Relation
+from turnlog.bundle.validation import ARMOR, needs_password, private_folder
 from turnlog.errors import Damaged, TurnlogError
+from turnlog.format.age_files import AGE
+from turnlog.store.paths import unpacking_folder
 
 BUNDLES = list(hostile_bundles())
 TRACE = re.compile(r"0x[0-9a-f]{6,}|Traceback")
@@ -59,6 +65,7 @@ def test_hostile_bundles_are_refused(bundle: HostileBundle, bob: User, tmp_path:
     assert "\n" not in message
     assert "\x1b" not in message
     assert not list((tmp_path / "temporary").iterdir())
+    assert not list(unpacking_folder().iterdir())
 
 
 def test_a_bomb_takes_little_memory(bob: User, tmp_path: Path) -> None:
@@ -72,6 +79,48 @@ def test_a_bomb_takes_little_memory(bob: User, tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("start", [ARMOR, AGE])
+def test_what_has_to_be_read_at_once_is_bounded(start: bytes, bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    path.write_bytes(start + b"QUJD" * 100)
+    os.truncate(path, 3 << 30)  # sparse
+    assert needs_password(path) is (start == AGE)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged) as caught:
+            bob.unbundle(path, password="x")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert (caught.value.hint or "").endswith(f"--max-size {3 << 30}")
+
+
+def test_the_next_run_removes_what_a_killed_one_left(bob: User) -> None:
+    script = """
+import os, signal
+from turnlog.bundle.validation import private_folder
+with private_folder() as folder:
+    (folder / "secret").write_text("plain")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with private_folder() as mine:
+        (mine / "content").write_text("x")
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        )
+        left = Path(done.stdout.strip())
+        assert left.parent == mine.parent == unpacking_folder()
+        assert (left / "secret").exists()
+        assert (
+            stat.S_IMODE(left.stat().st_mode) == stat.S_IMODE(mine.parent.stat().st_mode) == 0o700
+        )
+        with private_folder():
+            assert not left.exists()
+            assert (mine / "content").exists()  # in use
+    assert not list(unpacking_folder().iterdir())
 
 
 def test_a_large_bundle_is_imported_on_request(bob: User, tmp_path: Path) -> None:

@@ -187,6 +187,40 @@ def test_bundles_are_not_written_among_sessions(ada: User, turnlog: Run) -> None
     assert ada.files() == before
 
 
+def test_a_password_file_is_not_read_beyond_its_first_line(
+    ada: User, turnlog: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.turnlog"
+    done = turnlog("bundle", SESSION, "--password-file", "/dev/zero", "-o", str(path))
+    assert done.code == 2
+    assert "the first line of /dev/zero has more than 4,096 bytes (try: " in done.err
+    assert done.err.count("\n") == 1
+    assert not path.exists()
+    long = tmp_path / "password"
+    long.write_bytes(b"correct horse\r\n" + b"\xff" * 10_000)
+    assert turnlog("bundle", SESSION, "--password-file", str(long), "-o", str(path)).code == 0
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\x1b[2Jb", "a\u202eb", "it's\n'a\\b'"])
+def test_printed_commands_lead_to_directories_of_any_name(
+    ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.turnlog"
+    assert turnlog("bundle", SESSION, "-o", str(path)).code == 0
+    become(bob, monkeypatch)
+    place = bob.work / name
+    place.mkdir()
+    done = turnlog("unbundle", str(path), "--into", str(place))
+    (command,) = [line for line in done.out.splitlines() if " && claude " in line]
+    dry = turnlog("resume", SESSION, "--dry-run")
+    for line in (command, dry.out):
+        going = line.strip().partition(" && ")[0]
+        found = subprocess.run(
+            ["bash", "-c", f"{going} && pwd -P"], capture_output=True, text=True, check=True
+        )
+        assert found.stdout == f"{place.resolve()}\n"
+
+
 def test_a_password_comes_from_a_file_or_the_environment(
     ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -100,6 +101,35 @@ def test_a_change_of_which_nothing_was_made_says_so(conversation: Path) -> None:
     assert conversation.read_bytes() == before
     assert "File too large; nothing was changed" in done.stderr
     assert f"df -h {conversation.parent}" in done.stderr
+
+
+LONG_NAME = "n" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", f"/tmp/{LONG_NAME}"),
+        ("unbundle", LONG_NAME),
+        ("unbundle", f"/tmp/{LONG_NAME}"),
+        ("sync-with", f"/tmp/{LONG_NAME}"),
+        ("bundle", SESSION, "-o", LONG_NAME),
+        ("show", "/proc/self/mem"),
+        ("unbundle", "/proc/self/mem"),
+        ("unbundle", "a\nb"),
+        ("sync-with", "/nonexistent/a\nb"),
+        ("--store", "a\nb", "ls"),
+    ],
+)
+def test_names_of_any_kind_yield_one_line_with_a_hint(
+    conversation: Path, turnlog: Run, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["turnlog", *arguments])
+    done = turnlog(*arguments)
+    assert done.code in (1, 2)
+    assert done.err.count("\n") == 1
+    assert re.fullmatch(r"turnlog: .*\(try: (turnlog|ls|df) .*\)\n", done.err)
+    assert len(done.err) < 1000
 
 
 def test_a_chat_without_a_key_leaves_no_session_behind(project: Path, tmp_path: Path) -> None:

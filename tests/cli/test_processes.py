@@ -14,6 +14,7 @@ import pytest
 
 from cli.conftest import LONG_AGO, Outcome
 from support.build import SESSION, assistant, session, text, user
+from turnlog.store.paths import unpacking_folder
 
 PATIENCE = 30
 
@@ -186,11 +187,10 @@ def test_files_of_a_running_command_are_left_alone(conversation: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signals_leave_no_content_of_a_bundle_in_the_temporary_directory(
+def test_signals_leave_no_content_of_a_bundle_behind(
     conversation: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
+    unpacking = unpacking_folder()
     # Random text takes long to search for secrets.
     words = [user(os.urandom(60_000).hex()) for _ in range(150)]
     conversation.write_bytes(session(*words))
@@ -198,19 +198,18 @@ def test_signals_leave_no_content_of_a_bundle_in_the_temporary_directory(
     output = tmp_path.parent / f"{tmp_path.name}.turnlog"
     running = subprocess.Popen(
         [sys.executable, "-m", "turnlog", "bundle", SESSION, "-o", str(output)],
-        env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # Tests that run under `nohup` pass an ignored SIGHUP on.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
     )
     end = time.monotonic() + PATIENCE
-    while not any(temporary.glob("turnlog-*/*")) and time.monotonic() < end:
+    while not any(unpacking.glob(".turnlog-*/*")) and time.monotonic() < end:
         time.sleep(0.005)
     running.send_signal(number)
     _, printed = running.communicate(timeout=PATIENCE)
     assert (running.returncode, printed) == (128 + number, b"")
-    assert list(temporary.iterdir()) == []
+    assert list(unpacking.iterdir()) == []
     assert not output.exists()
 
 

@@ -48,6 +48,7 @@ class User:
 def create_users(tmp_path: Path, patch: pytest.MonkeyPatch) -> tuple[User, User]:
     """Ada, and Bob, whose paths differ in everything."""
     patch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ada = User(tmp_path / "one" / "ada", tmp_path / "one" / "ada" / "work" / "shop")
     bob = User(tmp_path / "two" / "users" / "bob", tmp_path / "two" / "users" / "bob" / "my-shop")
     for each in (ada, bob):

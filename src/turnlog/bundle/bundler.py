@@ -6,7 +6,6 @@ bundle is searched for secrets once more.
 
 import hashlib
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from turnlog.bundle.manifest import (
 from turnlog.bundle.members import BundleMember, gather, has_tokens
 from turnlog.bundle.path_tokens import PathTokens, first_free_prefix, prefixes_in
 from turnlog.bundle.sealing import sign, signature_of
-from turnlog.bundle.validation import OpenBundle, open_bundle
+from turnlog.bundle.validation import OpenBundle, open_bundle, private_folder
 from turnlog.edit.move import directory_of
 from turnlog.edit.redact.redaction import find_all, find_remaining
 from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds, redact_part
@@ -92,8 +91,7 @@ def write_bundle(
 ) -> BundleReport:
     """Write sessions of a store to a bundle; with `dry_run`, do everything but keep the file."""
     chosen = _chosen(sessions)
-    with tempfile.TemporaryDirectory(prefix="turnlog-bundle-") as place:
-        folder = Path(place)
+    with private_folder() as folder:
         packing = _Packing(store, chosen, options, folder)
         manifest, members = packing.pack(progress)
         packed = folder / "packed"

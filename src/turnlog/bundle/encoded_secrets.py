@@ -1,7 +1,8 @@
 """Find secrets in encoded and compressed data, which `redact` leaves alone.
 
-A bundle leaves the machine, so unreadable data is not assumed to be harmless: base64 is decoded,
-and compressed data inside it is unpacked, up to a limit.
+A bundle leaves the machine, so unreadable data is not assumed to be harmless. Known values are
+looked for in encoded form. For all others, base64 is decoded, and compressed data inside it is
+unpacked, up to a limit.
 """
 
 import base64
@@ -14,16 +15,24 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from turnlog.edit.redact.secret_finder import REDACTED, Finder
+from turnlog.edit.redact.encoded_values import NUMBER
+from turnlog.edit.redact.secret_finder import Finder
 from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
-BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
-"""A line break in base64, possibly escaped in JSON, and the indentation after it."""
-LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
-LONG = 100
-"""Base64 of at least this length is also decoded from its second, third and fourth character."""
-HEX = re.compile(rb"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
+BREAK = (
+    r"""(?:\\*["'])?,?(?: *[+\\])?(?:\\+r|\r)?(?:\\+n|\n)[ \t]*(?:[>|] ?)?"""
+    rf"""(?:{NUMBER})?[ \t]*(?:\\*["'])?|",\s*\""""
+)
+"""A line break in base64, possibly escaped in JSON, with what may be around it.
+
+Examples: the number of a line, the quotes of a literal, the next string in a list of lines.
+"""
+ANY_BREAK = re.compile(BREAK.encode())
+LAST_LINE = re.compile(rf"(?:{BREAK})([A-Za-z0-9+/_-]{{2,23}}={{0,2}})(?![\w+/-])".encode())
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Most of what looks like base64 in a transcript; too few digits to encode a secret."""
+HEX = re.compile(rb"(?:0[xX])?((?:[0-9a-fA-F]{2})+)")
 ASCII = re.compile(rb"[\t\n\r -~]{16,}")
 """A run of text in binary data, such as an archive, a program or a document."""
 NESTED = 2
@@ -65,15 +74,18 @@ def is_text(raw: bytes) -> bool:
 
 
 def encoded_secrets(raw: bytes, finder: Finder, nested: int = NESTED) -> Iterator[str]:
-    """Yield each piece of base64 in a text that contains a secret once decoded.
+    """Yield the texts to replace: encoded values, and base64 with a secret once it is decoded.
 
     If wrapped base64 contains a secret once its lines are joined, each of the lines is yielded.
     """
+    yield from finder.known_encodings.find(raw)
     for lines in _wrapped_lines(raw):
-        if len(lines) > 1 and _hides_secret(b"".join(lines), finder, nested):
-            yield from (line.decode() for line in lines)
-        else:
-            yield from (line.decode() for line in lines if _hides_secret(line, finder, nested))
+        readings = [lines] if len(lines) > 1 else []
+        if len(lines) > 1 and all(line[:1] in b"+-" for line in lines):
+            readings.append([line[1:] for line in lines])  # in a diff
+        hiding = (each for each in readings if _hides_secret(b"".join(each), finder, nested))
+        single = (line for line in lines if _hides_secret(line, finder, nested))
+        yield from (line.decode() for line in next(hiding, single))
 
 
 def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
@@ -81,10 +93,12 @@ def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
     end = 0
     for found in ENCODED.finditer(raw):
+        if UUID.fullmatch(found[0]):
+            continue
         # The `n` of an escaped newline does not belong to the base64: `\\nQUtJ...`.
         is_escaped = raw[found.start() - 1 : found.start()] == b"\\" and found[0][0] in b"nrtbf"
         start = found.start() + is_escaped
-        if lines and not BREAK.fullmatch(raw, end, start):
+        if lines and not ANY_BREAK.fullmatch(raw, end, start):
             yield _with_last_line(lines, raw, end)
             lines = []
         lines.append(raw[start : found.end()])
@@ -106,7 +120,7 @@ def _hides_secret(piece: bytes, finder: Finder, nested: int) -> bool:
 
 def image_secrets(raw: bytes, finder: Finder) -> bool:
     """Return whether the bytes of an image contain a secret, such as in a comment."""
-    if any(value.encode() in raw for value in _known(finder)):
+    if any(finder.known_in_bytes.find(raw)):
         return True
     # Pixels are compressed: a run this long is text, for example EXIF data.
     return bool(find_secrets("\n".join(run.decode() for run in ASCII.findall(raw))))
@@ -118,7 +132,7 @@ def _has_secret(data: bytes, finder: Finder, nested: int) -> bool:
     for whole in (data, *_unpacked(data)):
         # Without its NUL bytes, UTF-16 is ASCII; in a tar archive, they end a file.
         for each in (whole, whole.replace(b"\0", b"")) if b"\0" in whole else (whole,):
-            if any(value.encode() in each for value in _known(finder)):
+            if any(finder.known_in_bytes.find(each)):
                 return True
             text = b"\n".join(ASCII.findall(each))
             if text and _is_secret_text(text, finder, nested):
@@ -131,19 +145,13 @@ def _is_secret_text(text: bytes, finder: Finder, nested: int) -> bool:
     return is_found or (nested > 1 and any(encoded_secrets(text, finder, nested - 1)))
 
 
-def _known(finder: Finder) -> Iterator[str]:
-    for form, value in finder.forms.items():
-        if finder.kinds[value] != REDACTED and form.isascii():
-            yield form
-
-
 def _decoded(piece: bytes) -> Iterator[bytes]:
     """Yield the possible decodings of a piece: hexadecimal, or base64 at several offsets."""
-    if HEX.fullmatch(piece):
-        yield bytes.fromhex(piece.decode())
+    if digits := HEX.fullmatch(piece):
+        yield bytes.fromhex(digits[1].decode())
     plain = piece.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
-    # A path before it looks like base64 as well: `artifacts/QUtJ...`.
-    for start in range(4 if len(plain) >= LONG else 1):
+    # What is before it looks like base64 as well: `artifacts/QUtJ...`, `+QUtJ...` in a diff.
+    for start in range(4):
         part = plain[start:]
         part = part[:-1] if len(part) % 4 == 1 else part  # cut off within a group
         with suppress(binascii.Error, ValueError):

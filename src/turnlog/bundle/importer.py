@@ -6,10 +6,8 @@ that does not belong to one of these sessions is refused.
 
 import hashlib
 import re
-import tempfile
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,7 +19,7 @@ from turnlog.bundle.manifest import BundledProject, BundledSession, BundleManife
 from turnlog.bundle.members import PLANS, PROMPTS
 from turnlog.bundle.merge import LineComparison, Relation, combined, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
-from turnlog.bundle.validation import OpenBundle, open_bundle
+from turnlog.bundle.validation import OpenBundle, open_bundle, private_folder
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, Ready, apply_changes, require_idle, require_sound
 from turnlog.edit.check.checks import check_session
@@ -33,7 +31,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import TOOL_RESULTS, Store, real_path
+from turnlog.store.paths import TOOL_RESULTS, Store, real_path, set_aside
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,8 @@ class ImportPlan:
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Path] = field(default_factory=list[Path])
     """Files of the store that differ from those of the bundle, but are not replaced."""
+    asides: list[Path] = field(default_factory=list[Path])
+    """Where the bundle's versions of such files are, if they are imported as well."""
     untracked: set[str] = field(default_factory=set[str])
     """Files outside of the projects, which `/rewind` will neither restore nor delete."""
     prompts: int = 0
@@ -98,7 +98,7 @@ def import_bundle(
 ) -> ImportPlan:
     """Import the sessions of a bundle; with `dry_run`, only plan it."""
     opened = open_bundle(path, options.password, options.max_size, options.content)
-    with opened as bundle, _scratch() as folder:
+    with opened as bundle, private_folder() as folder:
         importing = _Importing(store, bundle, options, folder)
         plan = importing.plan()
         if not dry_run and plan.changes:
@@ -118,18 +118,13 @@ def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
     return {
         "sessions": [session._asdict() for session in plan.sessions],
         "kept": plan.kept,
+        "set_aside": plan.asides,
         "untracked": sorted(plan.untracked),
         "prompts": plan.prompts,
         "redacted": plan.manifest.is_redacted,
         "change": plan.record.id if plan.record else None,
         "done": is_done,
     }
-
-
-@contextmanager
-def _scratch() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as folder:
-        yield Path(folder)
 
 
 class _Importing:
@@ -222,7 +217,7 @@ class _Importing:
         if relation is Relation.DIVERGED:
             self._write(session, places, relation)
         else:
-            self._update(laid, existing, relation, relations)
+            self._update(laid, existing, relations, comparison)
             is_ahead = relation is Relation.AHEAD
             transcript = laid.transcript if is_ahead else None
             self._note(session, session.id, own, relation, transcript, existing)
@@ -271,9 +266,15 @@ class _Importing:
         self._note(session, name, laid.directory, relation, laid.transcript)
 
     def _update(
-        self, laid: LaidOut, existing: Path, relation: Relation, relations: Mapping[Path, Relation]
+        self,
+        laid: LaidOut,
+        existing: Path,
+        relations: Mapping[Path, Relation],
+        comparison: LineComparison,
     ) -> None:
         """Plan to append the lines that an existing session lacks, and to add missing files."""
+        relation = combined(relations.values())
+        backups = laid.store.file_history / laid.session
         for path in laid.files():
             own = self._own_path(laid, path, existing.parent)
             if path in relations:
@@ -282,12 +283,35 @@ class _Importing:
                     self._add_or_extend(own, path)
             elif _is_state(path):
                 self._update_state(own, path, relation)
+            elif path.parent == backups:
+                self._add_backup(own, path, relation, comparison)
             else:
                 self._add(own, path, chunks_of(path))
         if relation is Relation.AHEAD:
             self._before[existing] = existing
             self._prompts += laid.prompts
             self._plan.untracked |= laid.untracked
+
+    def _add_backup(
+        self, own: Path, path: Path, relation: Relation, comparison: LineComparison
+    ) -> None:
+        """Plan to add a backup; if ours differs, the bundle's version gets a name next to it.
+
+        After a rewind, the client uses the number of a backup again, for another content. Nothing
+        tells which of two versions a line of the bundle means, so both must be there.
+        """
+        if not own.exists():
+            self._add(own, path, chunks_of(path))
+            return
+        theirs = path.read_bytes()
+        if own.read_bytes() == theirs or comparison.is_redacted_from(own, theirs):
+            return
+        self._plan.kept.append(own)
+        aside = set_aside(own, hashlib.sha256(theirs).digest())
+        # A session that is behind adds no lines that could mean its version.
+        if relation is not Relation.BEHIND and not aside.exists():
+            self._plan.asides.append(aside)
+            self._add(aside, path, [theirs])
 
     def _add_or_extend(self, own: Path, path: Path) -> None:
         if own.exists():
@@ -398,7 +422,7 @@ def _is_hidden(path: str) -> bool:
 
 def _require_directory(path: Path) -> str:
     if not path.is_dir():
-        raise NotFound(f"{path} is not a directory", f"mkdir -p {path}")
+        raise NotFound(f"{path} is not a directory", f"mkdir -p {quote(str(path))}")
     return str(path)
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from turnlog.edit.redact.redaction import find_all
-from turnlog.edit.redact.replacement import RedactedPart, redact_json
+from turnlog.edit.redact.replacement import RedactedPart, RedactionFinds, redact_json, redact_part
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.format.jsonl import read_lines
@@ -56,6 +56,13 @@ class LineComparison:
         if own == other or not self._is_redacted:
             return own == other
         return self._redacted(own) == self._redacted(other)
+
+    def is_redacted_from(self, own: Path, other: bytes) -> bool:
+        """Return whether a text of the bundle is a file of the store with its secrets replaced."""
+        if not self._is_redacted:
+            return False
+        pieces = redact_part(RedactedPart(own), self._finder, RedactionFinds())
+        return b"".join(pieces) == other
 
     def _redacted(self, raw: bytes) -> str:
         text = raw.decode("utf-8", "surrogateescape")

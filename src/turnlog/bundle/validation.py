@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -32,12 +32,15 @@ from turnlog.bundle.members import (
     member_problem,
 )
 from turnlog.bundle.path_tokens import NAMED_TOKEN
+from turnlog.edit.journal import staging_folder
 from turnlog.errors import Damaged, NotFound, Unavailable, UsageError
 from turnlog.format.age_files import decrypt_with_password, is_age_file
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import read_lines
+from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import collision
+from turnlog.store.paths import unpacking_folder
 from turnlog.text import one_line
 
 ALWAYS_ALLOWED = 256 << 20
@@ -50,7 +53,11 @@ LONGEST_LINE = 256 << 20
 DEEPEST = 200
 """Maximum levels of nested JSON; the client writes about ten."""
 BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
+LARGEST_WHOLE = 512 << 20
+"""Maximum bytes of a bundle that has to be in memory as a whole."""
 HEAD = 64
+LONGEST_HEAD = 256
+"""Bytes of which at least `HEAD` are left without armor."""
 AGAIN = "turnlog bundle SESSION -o NEW.turnlog"
 """The command that makes a new bundle, to be typed where the session is."""
 ARMOR = b"-----TURNLOG BUNDLE-----\n"
@@ -96,15 +103,14 @@ def open_bundle(
 
     `content` is a private copy to read instead of `path`.
     """
-    place = tempfile.TemporaryDirectory(prefix="turnlog-unbundle-")
-    with place as unpacked, _read(content or path) as file:
+    with private_folder() as folder, _read(content or path) as file:
         size = os.fstat(file.fileno()).st_size
-        source = _decrypted(path, file, password)
-        folder = Path(unpacked)
+        source = _decrypted(path, file, password, max_size)
 
         def require(manifest: BundleManifest) -> None:
             _require_names(manifest)
             _require_sizes(manifest, size, max_size, path)
+            _require_space(sum(each.size for each in manifest.files), folder)
 
         def unpack(number: int, chunks: Iterator[bytes]) -> None:
             # Numbered names: nothing that the sender chose is used as a path before it was checked.
@@ -141,6 +147,24 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
+def private_folder() -> Generator[Path]:
+    """Create a folder for contents of bundles; remove it, and those that killed processes left."""
+    with ExitStack() as stack:
+        yield _enter_folder(stack)
+
+
+def _enter_folder(stack: ExitStack) -> Path:
+    place = unpacking_folder()
+    try:
+        # Not in /tmp: contents are there in plain, and the next run must find what SIGKILL leaves.
+        secure_folder(place, must_own=True)
+        return stack.enter_context(staging_folder(place))
+    except OSError:  # a home directory that is read-only or someone else's
+        folder = tempfile.TemporaryDirectory(prefix="turnlog-bundle-")
+        return Path(stack.enter_context(folder))
+
+
+@contextmanager
 def _read(path: Path) -> Generator[BinaryIO]:
     try:
         file = open_regular(path)
@@ -160,9 +184,9 @@ def private_copy(path: Path) -> Generator[Path]:
     Whoever may write to the directory of a bundle, such as /tmp or a share, could otherwise swap
     the file after its signature was verified.
     """
-    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as folder, _read(path) as file:
-        _require_space(os.fstat(file.fileno()).st_size)
-        copy = Path(folder) / "bundle"
+    with private_folder() as folder, _read(path) as file:
+        _require_space(os.fstat(file.fileno()).st_size, folder)
+        copy = folder / "bundle"
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
         yield copy
@@ -171,31 +195,39 @@ def private_copy(path: Path) -> Generator[Path]:
 def needs_password(path: Path, content: Path | None = None) -> bool:
     """Return whether a bundle is encrypted; `content` is a private copy of it."""
     with _read(content or path) as file:
-        return is_age_file(_dearmored(path, file).read(HEAD))
+        return is_age_file(_without_armor(path, file.read(LONGEST_HEAD), is_start=True))
 
 
-def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
-    start = file.read(len(ARMOR))
-    file.seek(0)
-    if start != ARMOR:
-        return file
+def _without_armor(path: Path, raw: bytes, is_start: bool = False) -> bytes:
+    if not raw.startswith(ARMOR):
+        return raw
+    text = b"".join(raw[len(ARMOR) :].split())
     try:
-        return BytesIO(base64.b64decode(b"".join(file.read()[len(ARMOR) :].split()), validate=True))
+        return base64.b64decode(text[: len(text) & ~3] if is_start else text, validate=True)
     except ValueError as error:
         raise refused(path, "the text is not base64") from error
 
 
-def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
-    file = _dearmored(path, armored)
-    start = file.read(HEAD)
+def _decrypted(path: Path, file: BinaryIO, password: str | None, max_size: int | None) -> BinaryIO:
+    start = file.read(LONGEST_HEAD)
     file.seek(0)
-    if not is_age_file(start):
+    is_text = start.startswith(ARMOR)
+    if not is_text and not is_age_file(start):
         return file
+    # Both are decoded in memory.
+    size, allowed = os.fstat(file.fileno()).st_size, max(LARGEST_WHOLE, max_size or 0)
+    if size > allowed:
+        message = f"it has {size:,} bytes, which is too much for one in text form or encrypted"
+        hint = f"turnlog unbundle {quote(str(path))} --max-size {size}"
+        raise refused(path, message, hint)
+    raw = _without_armor(path, file.read(size))
+    if not is_age_file(raw[:HEAD]):
+        return BytesIO(raw)
     hint = f"turnlog unbundle {quote(str(path))} --password-file FILE"
     if password is None:
         raise UsageError(f"{path} is encrypted", hint)
     try:
-        return BytesIO(decrypt_with_password(file.read(), password))
+        return BytesIO(decrypt_with_password(raw, password))
     except Damaged as error:
         raise Damaged(f"{path}: {error.message}", error.hint or hint) from error
 
@@ -225,14 +257,12 @@ def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, pat
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
         raise Damaged(message, f"turnlog unbundle {quote(str(path))} --max-size {total}")
-    _require_space(total)
 
 
-def _require_space(total: int) -> None:
-    folder = tempfile.gettempdir()
+def _require_space(total: int, folder: Path) -> None:
     if total + SPARE > shutil.disk_usage(folder).free:
-        message = f"not enough space in {folder} for {total:,} bytes"
-        raise Unavailable(message, f"df -h {folder}")
+        message = f"not enough space in {folder.parent} for {total:,} bytes"
+        raise Unavailable(message, f"df -h {quote(str(folder.parent))}")
 
 
 def require_contents(bundle: OpenBundle) -> None:

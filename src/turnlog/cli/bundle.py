@@ -26,7 +26,7 @@ from turnlog.format.atomic import require_replaceable
 from turnlog.store.catalog import select_sessions
 from turnlog.store.paths import Store
 from turnlog.store.stores import Stores
-from turnlog.text import file_size, plural
+from turnlog.text import file_size, plural, typeable
 
 PASSWORD = "TURNLOG_BUNDLE_PASSWORD"
 SUFFIX = ".turnlog"
@@ -98,7 +98,9 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     output: Path = given["output"]
     require_outside_store(ctx, output)
     if not output.absolute().parent.is_dir():
-        raise NotFound(f"{output.parent} is not a directory", f"mkdir -p {output.parent}")
+        raise NotFound(
+            f"{output.parent} is not a directory", f"mkdir -p {shlex.quote(str(output.parent))}"
+        )
     # Before the prompt for a password: nobody should type one for a file that is then refused.
     require_replaceable(output, ctx.meta[AGREEING], given["yes"], partial(is_own_bundle, output))
     if given["key"]:
@@ -151,7 +153,7 @@ def _print(report: BundleReport, dry_run: bool) -> None:
     if report.signature:
         echo(f"  signature: {plain(str(report.signature))}")
     if not dry_run:
-        echo(f"  turnlog unbundle {plain(shlex.quote(str(report.path)))}")
+        echo(f"  turnlog unbundle {plain(typeable(shlex.quote(str(report.path))))}")
 
 
 def print_contents(manifest: BundleManifest, err: bool = False) -> None:

@@ -159,7 +159,9 @@ def _export_file(
         return
     path = Path(ctx.params["output"])
     if not path.absolute().parent.is_dir():
-        raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+        raise NotFound(
+            f"{path.parent} is not a directory", f"mkdir -p {shlex.quote(str(path.parent))}"
+        )
     require_replaceable(path, ctx.meta[AGREEING], ctx.params["yes"], is_own_export)
     export_session(session, path, options)
     size = path.stat().st_size

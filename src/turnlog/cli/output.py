@@ -13,7 +13,7 @@ import msgspec
 
 from turnlog.cli.terminal import dim, echo_masked, masked, masked_value
 from turnlog.render.text_layout import NARROW, cells_of, wrap_command
-from turnlog.text import one_line, safe_json
+from turnlog.text import one_line, safe_json, typeable
 
 AT_ONCE = 64
 """Lines to print per write."""
@@ -173,7 +173,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 def echo_command(command: str, indent: str = "  ") -> None:
     """Print a command to copy: wrapped on a narrow terminal, on one line in a pipe."""
     room = width() - len(indent) if sys.stdout.isatty() else 0
-    for line in wrap_command(command, room):
+    for line in wrap_command(typeable(command), room):
         echo_masked(masked(f"{indent}{line}"))
 
 

@@ -30,7 +30,9 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
         return None
     path = Path(value)
     if not path.absolute().parent.is_dir():
-        raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+        raise NotFound(
+            f"{path.parent} is not a directory", f"mkdir -p {shlex.quote(str(path.parent))}"
+        )
     if not _is_written_in_place(path):
         require_outside_store(ctx, path)
         roots = (store.root for store in stores_in(ctx))

@@ -10,6 +10,9 @@ import click
 
 from turnlog.errors import NotFound, UsageError
 
+LONGEST = 4096
+"""Maximum bytes of a password."""
+
 
 def password_from(
     file: Path | None, is_wanted: bool, variable: str, command: str, confirm: bool = True
@@ -37,7 +40,12 @@ def password_from(
 
 def _first_line(file: Path, hint: str) -> str:
     try:
-        return file.read_text("utf-8").partition("\n")[0]
+        # Not the whole file: it may be a device, or a large file by mistake.
+        with file.open("rb") as opened:
+            line = opened.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise UsageError(f"the first line of {file} has more than {LONGEST:,} bytes", hint)
+        return re.split("[\r\n]", line.decode())[0]
     except OSError as error:
         reason = f"cannot read the password from {file}: {error.strerror}"
         raise NotFound(reason, f"ls -l {quote(str(file))}") from error

@@ -3,9 +3,11 @@
 import errno
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from turnlog.cli.signals import interrupted
 from turnlog.cli.suggested_commands import choose, to_type
@@ -16,6 +18,8 @@ from turnlog.text import harmless
 
 UNDECODABLE = re.compile("[\udc80-\udcff]")
 """Bytes of the command line or of a file name that Python could not decode."""
+LONG_WORD = re.compile(r"(\S{200})\S{200,}(\S{100})")
+"""A word, such as a name, whose middle is not printed."""
 SEPARATORS = re.compile(r"[\s\0]+")
 MOST_CANDIDATES = 10
 """Maximum number of candidates to print for an ambiguous name."""
@@ -50,8 +54,36 @@ def _outcome(work: Callable[[], int | None]) -> int:
     except UnicodeEncodeError as error:
         return _report_undecodable(error)
     except OSError as error:
-        place = error.filename or ("stdout" if error.errno == errno.EBADF else "I/O")
-        return _report(TurnlogError(f"{place}: {error.strerror or error}"))
+        return _report(_as_error(error))
+
+
+def _as_error(error: OSError) -> TurnlogError:
+    """Return the error to print for one of the system, with a command that shows more."""
+    name, reason = os.fsdecode(error.filename or ""), error.strerror or str(error)
+    if not name:
+        return _as_unnamed_error(error, reason)
+    if error.errno == errno.ENAMETOOLONG:
+        return TurnlogError(f"{name}: {reason}", "turnlog ls")
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_missing = error.errno == errno.ENOENT
+    place = str(Path(name).absolute().parent) if is_full or is_missing else name
+    verb = "df -h" if is_full else "ls -ld"
+    return TurnlogError(f"{name}: {reason}", f"{verb} {shlex.quote(place)}")
+
+
+def _as_unnamed_error(error: OSError, reason: str) -> TurnlogError:
+    if error.errno == errno.EBADF:
+        return TurnlogError(f"stdout: {reason}")
+    # Some files can be opened but not read, such as /proc/self/mem: the error does not name them.
+    named = next((word for word in sys.argv[1:] if _exists(word)), None)
+    return TurnlogError(f"I/O: {reason}", f"ls -ld {shlex.quote(named)}" if named else "df -h .")
+
+
+def _exists(word: str) -> bool:
+    try:
+        return os.path.exists(word)  # noqa: PTH110
+    except ValueError:
+        return False
 
 
 def _report_missing(error: ModuleNotFoundError) -> int:
@@ -80,7 +112,7 @@ def _handle_interrupts() -> None:
 
 def _report_skipped(skipped: Skipped) -> None:
     for path, reason in skipped.items():
-        echo(harmless(f"turnlog: skipped {path}: {reason}"), err=True)
+        echo(harmless(f"turnlog: skipped {path}: {reason}", keep=r"\t"), err=True)
 
 
 def _first(candidates: list[str]) -> list[str]:
@@ -91,23 +123,26 @@ def _first(candidates: list[str]) -> list[str]:
 
 def _lines(error: TurnlogError) -> list[str]:
     """Return the message and its hint, on two lines if the terminal is too narrow for one."""
+    message = LONG_WORD.sub(r"\1…\2", error.message)
     if not error.hint:
-        return [f"turnlog: {error.message}"]
-    hint = f"(try: {to_type(error.hint)})"
-    line = f"turnlog: {error.message} {hint}"
+        return [f"turnlog: {message}"]
+    # Nobody types a name of thousands of characters.
+    command = "turnlog --help" if LONG_WORD.search(error.hint) else to_type(error.hint)
+    hint = f"(try: {command})"
+    line = f"turnlog: {message} {hint}"
     if not sys.stderr.isatty():
         return [line]
     from turnlog.cli.output import width
     from turnlog.render.text_layout import cells_of
 
     is_wide = cells_of(line) <= width()
-    return [line] if is_wide else [f"turnlog: {error.message}", f"  {hint}"]
+    return [line] if is_wide else [f"turnlog: {message}", f"  {hint}"]
 
 
 def _report(error: TurnlogError) -> int:
     for line in _lines(error):
-        # Messages name files and titles, which may contain escape sequences.
-        echo(harmless(line), err=True)
+        # Messages name files and titles, which may contain escape sequences and line breaks.
+        echo(harmless(line, keep=r"\t"), err=True)
     rows = _first(error.candidates) if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable | Unredacted) else rows
     for row in rows:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from turnlog.store.stores import AnyStores, each_store, store_argument
+from turnlog.text import typeable
 
 PROGRAM = "turnlog"
 SUFFIX = ".jsonl"
@@ -51,13 +52,14 @@ def to_type(command: str) -> str:
     ('turnlog undo c1', 'turnlog show --help', 'git init')
     >>> choose()
     """
+    command = typeable(command)
     if not CALL.search(command) or SELECTS.search(command):
         return command
     for name, path in _Chosen.paths.items():
         forms = "|".join(re.escape(shlex.quote(form)) for form in (name, name[:SHORT]))
         word = rf"(?<= )(?:{forms})(?= |$)"
         command = re.sub(word, lambda _, path=path: shlex.quote(path), command)
-    return CALL.sub(_with_stores, command) if _Chosen.options else command
+    return typeable(CALL.sub(_with_stores, command) if _Chosen.options else command)
 
 
 def store_of(stores: AnyStores, path: Path) -> str:

@@ -88,6 +88,8 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
         _print(session, store, dry_run)
     for path in plan.kept:
         echo(f"  kept, though the bundle has another version: {plain(str(path))}")
+    for path in plan.asides:
+        echo(f"  the bundle's version: {plain(str(path))}")
     for name in sorted(plan.untracked):
         echo(f"  /rewind will not touch {plain(name)}: not an ordinary file of the project")
     if plan.prompts:

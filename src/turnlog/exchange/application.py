@@ -19,10 +19,9 @@ from turnlog.exchange.machine_state import UNSETTLED, SeenFile
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.reception import Receiver
 from turnlog.exchange.rewind_targets import RewindTargets
-from turnlog.exchange.shared_paths import set_aside
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, set_aside
 from turnlog.store.symlinks import find_link
 
 MOST_FILES = 2000

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from turnlog.store.archive.allowed_paths import is_run_by_client, name_problem, path_problem
-from turnlog.store.paths import folder_name
+from turnlog.store.paths import THEIRS, folder_name
 
 ID = "{id}"
 SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
 """Files that belong to no session."""
 STAGED = re.compile(r"(^|/)\.turnlog-|/\.[^/]*\.tmp\Z")
 """Temporary files of a change that was killed; the next change removes them."""
-THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
 CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
 LITERAL = "="
 """Prefix of the shared name of a project whose directory is unknown; its folder name follows."""
@@ -119,15 +118,6 @@ def is_set_aside(path: str) -> bool:
     (True, False)
     """
     return THEIRS.search(path) is not None or STAGED.search(path) is not None
-
-
-def set_aside(path: Path, digest: bytes) -> Path:
-    """Return where another machine's version of a document is kept.
-
-    >>> str(set_aside(Path("plans/x.md"), bytes(32)))
-    'plans/x.00000000.theirs.md'
-    """
-    return path.with_name(f"{path.stem}.{digest[:4].hex()}.theirs{path.suffix}")
 
 
 def nested_role(role: str) -> str:

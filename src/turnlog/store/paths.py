@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from turnlog.format.regular_files import entries_of, is_folder, is_regular, regular_paths
 from turnlog.store.configuration import store_directories
-from turnlog.store.directories import data_directory
+from turnlog.store.directories import cache_directory, data_directory
 
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -20,6 +20,8 @@ TOOL_RESULTS = "tool-results"
 SUBAGENTS = "subagents"
 BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
 """Folders of the store with one subfolder per session (2.1.325, and as documented)."""
+THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
+"""The end of a name that `set_aside` returns."""
 
 
 class Store(NamedTuple):
@@ -134,6 +136,11 @@ def servers_file(environment: Mapping[str, str] = os.environ) -> Path:
     return _own_folder(environment) / "servers.json"
 
 
+def unpacking_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory in which bundles are packed and unpacked."""
+    return Path(cache_directory(environment)) / "bundles"
+
+
 def _own_folder(environment: Mapping[str, str]) -> Path:
     return Path(data_directory(environment))
 
@@ -239,6 +246,15 @@ def subagents_folder(session: Path) -> Path:
 def subagent_meta(subagent: Path) -> Path:
     """Return the file that records what started a sub-agent (2.1.97 on)."""
     return subagent.with_suffix(".meta.json")
+
+
+def set_aside(path: Path, digest: bytes) -> Path:
+    """Return where another machine's version of a file is kept, next to our own.
+
+    >>> str(set_aside(Path("plans/x.md"), bytes(32)))
+    'plans/x.00000000.theirs.md'
+    """
+    return path.with_name(f"{path.stem}.{digest[:4].hex()}.theirs{path.suffix}")
 
 
 def nested_subagents(session: Path) -> list[Path]:

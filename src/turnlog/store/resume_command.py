@@ -19,7 +19,7 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import read_lines
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
-from turnlog.text import drop_unsafe
+from turnlog.text import drop_unsafe, typeable
 
 CLIENT = "claude"
 VARIABLE = "CLAUDE_CONFIG_DIR"
@@ -77,13 +77,14 @@ def pasteable_command(session_id: str, directory: str | None, store: Store) -> s
     """Return a command that resumes a session and is safe to paste; None if there is none.
 
     In a shell without bracketed paste, a Ctrl-C in the name of a directory cancels the command,
-    even inside quotes, and the text after it runs as another command.
+    even inside quotes, and the text after it runs as another command. Not every shell reads `$'…'`.
     """
     named = f"turnlog --store {shlex.quote(str(store.root))} resume {shlex.quote(session_id)}"
     if is_clients_store(store):
         named = f"turnlog resume {shlex.quote(session_id)}"
-    for command in (resume_command(session_id, directory, store), named):
-        if drop_unsafe(command, keep=" ") == command:
+    resuming = resume_command(session_id, directory, store)
+    for words, command in ((f"{session_id}{directory}{store.root}", resuming), (named, named)):
+        if drop_unsafe(words, keep=" ") == words:
             return command
     return None
 
@@ -100,10 +101,10 @@ def is_clients_store(store: Store, environment: Mapping[str, str] = os.environ) 
 def in_directory(directory: str | None, command: str) -> str:
     """Return a shell command that runs another one in a directory."""
     if not directory:
-        return command
+        return typeable(command)
     # `cd -x` would be an option and `cd -` the previous directory, so a relative path gets a `./`.
     place = directory if directory.startswith(("/", "\\")) or directory[1:2] == ":" else None
-    return f"cd {shlex.quote(place or f'./{directory}')} && {command}"
+    return typeable(f"cd {shlex.quote(place or f'./{directory}')} && {command}")
 
 
 def resume_arguments(session_id: str) -> list[str]:

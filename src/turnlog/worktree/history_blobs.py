@@ -15,13 +15,12 @@ from turnlog.conversation.session import Session
 from turnlog.format.fields import given
 from turnlog.format.file_views import BackupRef
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import THEIRS, Store
 from turnlog.worktree.file_names import FileName, file_name
 
 HASH_DIGITS = 16
 COPY = re.compile(rf"([0-9a-f]{{{HASH_DIGITS}}})@v[0-9]{{1,9}}")
 """The name of a backup."""
-SET_ASIDE = ".theirs"
 OVERWRITTEN = "the backup was overwritten, and the lines do not tell by which use of its name"
 LISTED_AGAIN = "the client compared its size and time with those of the backup, not its content"
 """It makes no backup of a file with the same size that is older than the last one.
@@ -91,7 +90,7 @@ def _contested(folder: Path | None) -> frozenset[str]:
         names = os.listdir(folder)
     except OSError:
         return frozenset()
-    return frozenset(name.partition(".")[0] for name in names if name.endswith(SET_ASIDE))
+    return frozenset(THEIRS.sub("", name) for name in names if THEIRS.search(name))
 
 
 def read_backup(folder: Path | None, copy: str) -> bytes | None:

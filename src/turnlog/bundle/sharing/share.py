@@ -7,12 +7,12 @@ contain cannot reach the page, and the sender's home directory is `~`.
 import base64
 import hashlib
 import os
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -37,7 +37,7 @@ from turnlog.bundle.sharing.share_records import (
     new_share_id,
     save_share,
 )
-from turnlog.bundle.validation import ARMOR, open_bundle
+from turnlog.bundle.validation import ARMOR, open_bundle, private_folder
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, NotFound, TurnlogError, Unavailable, UsageError
 from turnlog.format.atomic import write_atomic
@@ -123,8 +123,7 @@ def prepared_share(
     store: Store, session: Path, form: str, password: str | None = None
 ) -> Generator[PreparedShare]:
     """Write a redacted page or bundle of a session to a temporary directory."""
-    with tempfile.TemporaryDirectory(prefix="turnlog-share-") as place:
-        folder = Path(place)
+    with private_folder() as folder:
         name = f"session-{session.stem[:8]}"
         path = folder / f"{name}.turnlog"
         is_page = form == HTML
@@ -225,9 +224,9 @@ def _publish_file(prepared: PreparedShare, target: ShareTarget, content: bytes) 
     if path.is_dir():
         path /= prepared.path.name
     if not path.parent.is_dir():
-        raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+        raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {quote(str(path.parent))}")
     if os.path.lexists(path):
-        raise Conflict(f"{path} exists", f"ls -l {path}")
+        raise Conflict(f"{path} exists", f"ls -l {quote(str(path))}")
     write_atomic(path, content)
     return str(path), str(path)
 
@@ -250,12 +249,12 @@ def _revoke_file(record: ShareRecord) -> None:
     path = Path(record.address)
     if not path.parent.is_dir():
         # The directory may be on an unmounted network drive: others may still read the file.
-        raise NotFound(f"{path.parent} does not exist", f"ls -d {path.parent}")
+        raise NotFound(f"{path.parent} does not exist", f"ls -d {quote(str(path.parent))}")
     if not os.path.lexists(path):
         return
     # Someone else's file may have taken the name since.
     if hashlib.sha256(path.read_bytes()).hexdigest() != record.sha256:
-        raise Conflict(f"{path} has changed since it was shared", f"ls -l {path}")
+        raise Conflict(f"{path} has changed since it was shared", f"ls -l {quote(str(path))}")
     path.unlink()
 
 

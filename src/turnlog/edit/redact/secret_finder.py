@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from turnlog.edit.redact.encoded_values import EncodedValues
 from turnlog.edit.redact.json_strings import (
     StringPlace,
     decode_string,
@@ -130,6 +131,12 @@ class Finder:
         """The forms of secrets, to look for in a binary file."""
         # It may contain UTF-16 text, such as a SQLite database or a Windows log.
         return KnownValues(self._encoded("utf-8", "utf-16-le", "utf-16-be"))
+
+    @cached_property
+    def known_encodings(self) -> EncodedValues:
+        """The encodings of secrets, to look for in raw text."""
+        forms = self.forms.items()
+        return EncodedValues(form for form, value in forms if self.kinds[value] != REDACTED)
 
     @cached_property
     def _needles(self) -> KnownValues[bytes]:
