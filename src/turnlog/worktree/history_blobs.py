@@ -25,7 +25,7 @@ OVERWRITTEN = "the backup was overwritten, and the lines do not tell by which us
 LISTED_AGAIN = "the client compared its size and time with those of the backup, not its content"
 """It makes no backup of a file with the same size that is older than the last one.
 
-Such as one that `mv` or `cp -p` brought there (2.0.76, 2.1.325; inferred from their code).
+Such as one that `mv` or `cp -p` brought there (2.0.76 and 2.1.325, observed).
 """
 CONTESTED = "two versions of the backup came together, and nothing tells which belongs to this line"
 
