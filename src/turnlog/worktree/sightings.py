@@ -56,11 +56,10 @@ FILE_HISTORY = "file history"
 FILE_BELOW, FILE_ABOVE = "file below", "file above"
 """Sources of the evidence that a path is a directory, or in a directory that is gone."""
 BACKED_UP_IN_TIME_SINCE = (2, 1, 100)
-"""From here on, a client waits for a backup before it changes the file (inferred from its code).
+"""From here on, a backup is made before the change of the file (observed: 2.1.100 to 2.1.325).
 
-Up to 2.1.45, an interactive client makes it when it updates the state of its screen, which may be
-later: in both interactive sessions of 2.0.76 that we have, the backup is the content after the Edit
-(observed).
+Up to 2.1.45, an interactive client may make it later: in both known interactive sessions of 2.0.76,
+the backup is the content after the Edit (observed).
 """
 LATE = "the client may have made the backup after the change"
 MOST_CHANGES = 400
