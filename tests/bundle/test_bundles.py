@@ -436,6 +436,21 @@ def test_a_backup_of_another_content_is_imported_next_to_ours(
     assert ada.files() == before
 
 
+def test_a_backup_that_was_set_aside_comes_along(ada: User, bob: User, path: Path) -> None:
+    name = "0123456789abcdef@v1"
+    for end in ("", ".1a2b3c4d.theirs"):
+        write(ada.store.file_history / SESSION / f"{name}{end}", f"content{end}\n".encode())
+    ada.bundle(path)
+    bob.unbundle(path)
+    copies = bob.store.file_history / SESSION
+    assert sorted(each.name for each in copies.iterdir()) == [name, f"{name}.1a2b3c4d.theirs"]
+    assert bob.unbundle(path).record is None
+    write(copies / f"{name}.1a2b3c4d.theirs", b"changed\n")
+    continued(ada, "go on", "11111111")
+    ada.bundle(path)
+    assert bob.unbundle(path).asides == []
+
+
 def test_a_redacted_backup_is_no_other_version(ada: User, bob: User, path: Path) -> None:
     backup = ada.store.file_history / SESSION / "0123456789abcdef@v1"
     write(backup, f"export TOKEN={TOKEN}\n".encode())

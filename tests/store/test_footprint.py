@@ -94,7 +94,8 @@ def test_a_name_with_the_marks_of_a_pattern_matches_only_itself(store: Store) ->
 
 
 def test_plans_are_known_by_the_sessions_nickname(store: Store, path: Path) -> None:
-    plans = [write(store.plans / f"calm-red-fox{end}.md") for end in ("", "-agent-a1")]
+    ends = ("", ".1a2b3c4d.theirs", "-agent-a1")
+    plans = [write(store.plans / f"calm-red-fox{end}.md") for end in ends]
     write(store.plans / "calm-red-foxes.md")
     assert found(store, path).plans == plans
     assert not set(plans) & set(found(store, path).own), "another session may go on with them"

@@ -196,6 +196,18 @@ def test_nothing_is_exact_once_an_edit_removed_what_may_have_changed_it(
     assert EXACT not in certainties(result)
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_nothing_is_exact_once_a_repair_removed_lines_that_cannot_be_read(
+    tmp_path: Path, in_place: bool
+) -> None:
+    path = written(tmp_path, user("go"), *Calls().write("a.txt", "one\n"))
+    path.write_bytes(path.read_bytes() + b'{"type":"assistant","uu\n' + user("on", parent=nth(3)))
+    os.utime(path, (1, 1))
+    result = edited(Store(tmp_path), path, in_place, repair=True)
+    assert open_session(result).problems == []
+    assert EXACT not in certainties(result)
+
+
 def test_a_cut_at_the_end_leaves_states_exact_until_the_session_goes_on(tmp_path: Path) -> None:
     calls = Calls()
     lines = [user("go"), *calls.write("a.txt", "one\n"), assistant(text("done"))]

@@ -226,3 +226,23 @@ def test_only_the_final_report_of_a_task_ends_it(
     watch = calls.pair("Bash", {"command": "make", "run_in_background": True}, "started", done)
     worktree = worktree_of(tmp_path, watch, user(note), calls.write("a.txt", "one\n"))
     assert state_of(worktree, "a.txt").certainty is certainty
+
+
+TORN = [b'{"type":"assistant","uuid":"4\n', b"\0" * 300 + b"\n"]
+
+
+@pytest.mark.parametrize(
+    ("torn", "is_answered"), [(b"", True), *((each, known) for each in TORN for known in (0, 1))]
+)
+def test_a_damaged_line_may_have_changed_any_file(
+    tmp_path: Path, torn: bytes, is_answered: bool
+) -> None:
+    calls = Calls()
+    lines = [user("go"), *calls.write("a.txt", "one\n"), *calls.write("a.txt", "two\n", "one\n")]
+    whole = session(*lines).splitlines(keepends=True)
+    path = recorded(tmp_path)
+    path.write_bytes(b"".join(whole[:3]))
+    assert state_of(open_worktree(open_session(path)), "a.txt").certainty is Certainty.EXACT
+    path.write_bytes(b"".join([*whole[:3], torn, *whole[4 : 4 + is_answered]]))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt").certainty is not Certainty.EXACT

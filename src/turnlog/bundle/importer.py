@@ -31,7 +31,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import TOOL_RESULTS, Store, real_path, set_aside
+from turnlog.store.paths import THEIRS, TOOL_RESULTS, Store, real_path, set_aside
 
 
 @dataclass(frozen=True)
@@ -307,6 +307,8 @@ class _Importing:
         if own.read_bytes() == theirs or comparison.is_redacted_from(own, theirs):
             return
         self._plan.kept.append(own)
+        if THEIRS.search(own.name):
+            return
         aside = set_aside(own, hashlib.sha256(theirs).digest())
         # A session that is behind adds no lines that could mean its version.
         if relation is not Relation.BEHIND and not aside.exists():

@@ -17,7 +17,7 @@ from turnlog.bundle.path_tokens import PREFIX
 from turnlog.edit.tracked_files import BACKUP
 from turnlog.store.archive.allowed_paths import is_session_id, name_problem, path_problem
 from turnlog.store.footprint import NICKNAME, footprint_of
-from turnlog.store.paths import TOOL_RESULTS, Store, is_subagent_name, sidecar_folder
+from turnlog.store.paths import THEIRS, TOOL_RESULTS, Store, is_subagent_name, sidecar_folder
 from turnlog.store.prompt_history import paste_files, prompts_of
 from turnlog.store.symlinks import without_links
 
@@ -150,7 +150,8 @@ def _is_allowed(session: str, inner: list[str]) -> bool:
         case ["pastes", name]:
             return PASTE.fullmatch(name) is not None
         case ["file-history", name]:
-            return BACKUP.fullmatch(name) is not None
+            # Without another machine's version next to it, a backup would look certain.
+            return BACKUP.fullmatch(THEIRS.sub("", name)) is not None
         case [kind, *below] if kind in SUFFIXES and below:
             return below[-1].lower().endswith(SUFFIXES[kind]) and not below[-1].startswith(".")
         case _:

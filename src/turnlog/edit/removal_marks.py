@@ -26,13 +26,14 @@ def mark_removals(plan: Plan) -> None:
     starts = _starts(plan)
     old = list(_marks(plan.log))
     is_lost = any(node.index in plan.dropped for node, _ in old)
-    if not (gone or plan.is_retimed or is_lost):
+    if not (gone or plan.is_retimed or is_lost or plan.dropped_lines):
         return
     kept = [n for n in plan.log.nodes if isinstance(n, ChainNode) and n.index not in plan.dropped]
     last = kept[-1] if kept else None
     # Lines behind the last kept one only concern what happens from there on: a command in the
     # background may go on when the session is resumed.
-    is_cut = last and not plan.is_retimed and min(gone, default=last.index + 1) > last.index
+    is_anywhere = plan.is_retimed or bool(plan.dropped_lines)
+    is_cut = last and not is_anywhere and min(gone, default=last.index + 1) > last.index
     marks = [given(mark.after_uuid) for _, mark in old]
     if is_cut and last:
         marks += [last.uuid] if gone else []

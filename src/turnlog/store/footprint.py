@@ -167,7 +167,8 @@ def _plans(store: Store, nickname: str) -> list[Path]:
     # `../../x` or `*` must not match files of other sessions.
     if not NICKNAME.fullmatch(nickname):
         return []
-    names = (f"{nickname}.md", f"{nickname}-agent-*.md")
+    # Another machine's version (`x.1a2b3c4d.theirs.md`) is the session's as well.
+    names = (f"{nickname}.md", f"{nickname}.*.theirs.md", f"{nickname}-agent-*.md")
     return [path for name in names for path in regular_paths(store.plans.glob(name))]
 
 

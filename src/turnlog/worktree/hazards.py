@@ -142,6 +142,7 @@ def hazards_of(
                 end = _end_of(session, place, call, arguments, ends)
                 yield Hazard(place(call.use), end, f"{call.name} in line {call.use.line}{owner}")
         yield from _hook_hazards(session, place)
+        yield from _damage_hazards(session, place)
         if is_main:
             yield from _prompt_hazards(session, place)
 
@@ -238,6 +239,21 @@ def _hook_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
         at = max(place(node), place(result)) if result else place(node)
         behind = at._replace(rank=max(at.rank, AT), order=at.order + 1)
         yield Hazard(behind, behind, f"a hook in line {node.line}")
+
+
+def _damage_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
+    """Yield the hazards of lines that cannot be read, and of results whose calls are missing.
+
+    Any call may have been there, also one that goes on in the background.
+    """
+    before = [node.line for node in session.nodes]
+    for problem in session.problems:
+        rank = bisect_right(before, problem.line) - 1
+        start = place(session.nodes[rank]) if rank >= 0 else START
+        yield Hazard(start, END, f"line {problem.line}, which cannot be read,")
+    for orphan in session.orphans:
+        what = f"a call that is missing, with its result in line {orphan.result.line},"
+        yield Hazard(START, END, what)
 
 
 def _prompt_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
