@@ -16,7 +16,7 @@ import msgspec
 from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
-from turnlog.format.decode import JsonPiece, split_values
+from turnlog.format.decode import MARK, JsonPiece, split_values
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
 
@@ -233,7 +233,8 @@ def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Itera
     elif kept:
         # If an entry of the line is dropped, the unreadable rest of the line is dropped with it.
         is_rest = rest and len(kept) == len(pieces)
-        yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + line_end(line.raw)
+        raw = b" ".join([*kept, rest] if is_rest else kept).rstrip() + line_end(line.raw)
+        yield MARK + raw if line.raw.startswith(MARK) and not raw.startswith(MARK) else raw
 
 
 def _one(plan: Plan, node: Node, piece: JsonPiece, tally: Tally) -> Iterator[bytes]:
