@@ -106,7 +106,6 @@ WRAPPERS = [
         stdbuf -oL npm test
         command npm test
         builtin npm test
-        xargs npm test --
         timeout 30 nice nohup npm test
         LANG=C npm test
         TZ=UTC NO_COLOR=1 npm test
@@ -132,6 +131,7 @@ WRAPPERS = [
         "ask",
         """
         xargs -n1 npm test
+        xargs npm test --
         time -o log npm test
         env npm test
         env A=1 npm test

@@ -7,7 +7,24 @@ import pytest
 from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.workspace.access import Runs
 
-PROGRAMS = ("curl", "rsync", "scp", "wget")
+PROGRAMS = (
+    *(
+        "adb",
+        "aws",
+        "azcopy",
+        "curl",
+        "docker",
+        "gh",
+        "gsutil",
+        "hg",
+        "kubectl",
+        "lftp",
+        "oc",
+        "oras",
+        "podman",
+    ),
+    *("rclone", "rsync", "scp", "sftp", "svn", "wget"),
+)
 ADDRESSES = (
     *(
         "curl -s 'file:///shop/.en[v-v]'",
@@ -63,7 +80,32 @@ NAMED_BY_SERVER = (
     *("rsync -a --read-batch=b .", "rsync -a -M--suffix=x a b", "rsync --iconv=a,b a b"),
     *("rsync -a h:x/ .", "rsync rsync://h/x .", "scp -r h:x .", "scp 'h:x/*' .", "scp -pr u@h:x ."),
 )
+FETCHED_TREES = (
+    *("gh pr checkout 1", "hg pull -u", "lftp -c 'mirror http://h .'", "rclone sync r:b --x ."),
+    *("aws s3 sync --region x s3://b .", "aws s3 sync s3://b --delete ."),
+    *("docker cp x:/new/. .", "podman cp x:/new out", "docker build -o . .", "oras pull h/x:1"),
+    *("kubectl cp p:/new/. .", "kubectl -n x cp n/p:/new . -c y", "oc rsync p:/new/ ."),
+    *("aws s3 sync s3://b .", "aws s3 cp --recursive s3://b/x .", "rclone copy r:b ."),
+    *("gsutil -m cp -r gs://b/x .", "gsutil rsync -r gs://b .", "gh release download v1"),
+    *(
+        "gh run download 1",
+        "gh pr checkout 1",
+        "hg pull -u",
+        "lftp -c 'mirror http://h .'",
+        "svn export http://h/x . --force",
+        "svn checkout http://h/x .",
+    ),
+    *("sftp -r h:new/. .", "azcopy copy https://h/x . --recursive", "adb pull /sdcard/. ."),
+)
 HARMLESS = (
+    *(
+        "aws s3 sync out s3://b --exclude '*.map'",
+        "kubectl cp src p:/x -c app",
+        "rclone copy a r:b",
+    ),
+    *("docker cp src x:/app", "docker cp x:/log -", "docker build -t x .", "kubectl cp src p:/x"),
+    *("aws s3 sync out s3://b", "aws s3 cp s3://b/x.json x.json", "gh pr view 1", "svn status"),
+    *("gsutil cp -r out gs://b", "gh release download v1 -p x -O x.tgz", "kubectl get pods"),
     *("curl -s https://h/x", "curl -fsSLO https://h/x.tgz", "curl -o out.json https://h/x"),
     *("curl -s -d '{\"a\": [1, 2]}' https://h/x", "curl -sd'{\"a\": 1}' https://h/x"),
     *("curl -sX POST -H 'a: {b}' --json '{}' http://[::1]:80/", "curl -w '%{http_code}' https://h"),
@@ -99,7 +141,7 @@ def test_an_address_that_stands_for_several_asks(command: str, tmp_path: Path) -
     assert verdict(command, tmp_path) is VerdictKind.ASK
 
 
-@pytest.mark.parametrize("command", NAMED_BY_SERVER)
+@pytest.mark.parametrize("command", [*NAMED_BY_SERVER, *FETCHED_TREES])
 def test_a_name_that_a_server_or_a_list_chooses_asks(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path) is VerdictKind.ASK
 

@@ -48,6 +48,29 @@ CHOOSING = {
     ),
 }
 """Arguments that let a server, or a list in a file, choose the names of downloaded files."""
+STORE = r"(?:s3|gs)://\S+"
+CONTAINER_FILE = r"[\w][\w./-]*:\S+"
+FETCHING = {
+    **dict.fromkeys(("docker", "podman"), r"(?:buildx |image )?build (?:.* )?(?:-o|--out).*"),
+    "gh": r"(?:pr (?:checkout|co)|release download(?!.* (?:-O|--output))|run download)(?: .*)?",
+    "hg": r"(?:(?:checkout|co|up|update)(?: .*)?|pull (?=.*(?:-[a-z]*u|--up)).*)",
+    "lftp": r".*\b(?:mget|mirror)\b.*",
+    "svn": r"(?:checkout|co|export|switch|update|up).*",
+    "sftp": r"(?:.* )?(?:-[^- ]*r.*|.*:\S*[*?\[].*)",
+    "oras": r"pull .*",
+    "azcopy": r"(?:c|copy|cp|sync) .*",
+    "adb": r"(?:.* )?pull .*",
+}
+"""Calls that copy a directory, or whatever a remote name stands for, to this machine."""
+COPIES = {
+    **dict.fromkeys(("docker", "kubectl", "podman"), (("cp",), CONTAINER_FILE)),
+    "oc": (("cp", "rsync"), CONTAINER_FILE),
+    **dict.fromkeys(("aws", "gsutil"), (("cp", "mv", "rsync", "sync"), STORE)),
+    "rclone": (("copy", "move", "sync"), r"[\w.-]+:.*"),
+}
+"""Subcommands that copy from a source to a target, and what a file elsewhere looks like."""
+OF_TREES = re.compile(r"-[a-zA-Z]*[rRI]|--rec.*|.*[*?\[].*")
+"""An argument with which `aws s3 cp` and `gsutil cp` copy more than one file."""
 REPLAYED = re.compile(r"--(?:read-batch|iconv|remote-option)(?:=.*)?|-[^-@BTef]*M.*", re.S)
 """Options of rsync that take names from a file, convert them, or pass options to its other end."""
 REMOTE = re.compile(r"[^/]*:.*|rsync://.*", re.S)
@@ -79,7 +102,7 @@ def _prints(word: Word) -> bool:
 
 
 def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
-    """Return whether a server may choose the name of a file: `curl -OJ`, `wget -r`, `rsync h:x .`.
+    """Return whether a server may choose the name of a file: `curl -OJ`, `rsync h:x .`.
 
     >>> is_named_elsewhere("wget", (Word("-d"), Word("-i"), Word("list")))
     True
@@ -87,6 +110,10 @@ def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
     texts = [word.text for word in words]
     if name in ("rsync", "scp"):
         return _fetches_tree(name, texts)
+    if name in COPIES and _copies_here(name, texts):
+        return True
+    if call := FETCHING.get(name):
+        return re.fullmatch(call, " ".join(texts), re.S) is not None
     pattern = CHOOSING.get(name)
     if pattern is None:
         return False
@@ -134,3 +161,23 @@ def _fetches_tree(name: str, texts: list[str]) -> bool:
         return bool(remote)
     is_whole = any(map(RECURSIVE.fullmatch, texts))
     return any(is_whole or re.search(r"[*?\[]", text) for text in remote)
+
+
+def _copies_here(name: str, texts: list[str]) -> bool:
+    """Return whether a call copies from elsewhere: `docker cp x:/a .`, not `docker cp a x:/`."""
+    verbs, remote = COPIES[name]
+    start = next((rank for rank, text in enumerate(texts) if text in verbs), len(texts))
+    given = texts[start:]
+    places = [rank for rank, text in enumerate(given) if rank and re.fullmatch(remote, text)]
+    if not places or (given[0] in ("cp", "mv") and remote == STORE and not _has_tree(given)):
+        return False
+    first = places[0]
+    # A source in front of it may also be the value of an option: `--region x s3://b .`.
+    front = [text.startswith("-") for text in given[1:first]]
+    is_upload = bool(front) and not any(front[-2:])
+    behind = [text for text in given[first + 1 :] if not re.fullmatch(rf"-.*|{remote}", text)]
+    return bool(behind) and not is_upload
+
+
+def _has_tree(texts: list[str]) -> bool:
+    return any(map(OF_TREES.fullmatch, texts))

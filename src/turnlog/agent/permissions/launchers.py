@@ -108,7 +108,7 @@ OTHERS = frozenset(
 QUIET_SUBCOMMANDS = {
     **dict.fromkeys(
         ("docker", "podman"),
-        frozenset("images inspect kill logs network port ps rm rmi stop tag volume".split()),
+        frozenset("build images inspect kill logs network port ps rm rmi stop tag volume".split()),
     ),
     "kubectl": frozenset("annotate delete describe get label logs rollout scale top wait".split()),
     "gh": frozenset(("api", "issue", "pr", "release", "run", "search")),
@@ -315,10 +315,15 @@ def _with_input(words: tuple[Word, ...], inner: tuple[Word, ...]) -> tuple[Word,
     options = [word.text for word in words[: len(words) - len(inner)]]
     marks = {"{}", *(text for before, text in pairwise(options) if before == "-I")}
     marks |= {text[2:] for text in options if text.startswith("-I")} - {""}
-    replaced = tuple(
-        UNKNOWN if any(mark in word.text for mark in marks) else word for word in inner
-    )
-    return (*replaced, UNKNOWN)
+    return (*(_replaced(word, marks) for word in inner), UNKNOWN)
+
+
+def _replaced(word: Word, marks: set[str]) -> Word:
+    """Replace the marks of xargs in a word with holes, and keep the text around them."""
+    found = [mark for mark in marks if mark in word.text]
+    pattern = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
+    text = re.sub(pattern, HOLE, word.text)
+    return Word(text, may_split=True) if found else word
 
 
 def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | None:
@@ -399,4 +404,7 @@ def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 def _filled(word: Word) -> Word:
     """Replace `{}` in a word of find's `-exec` with a hole for the file name."""
-    return Word(word.text.replace("{}", HOLE), word.glob, word.has_tilde)
+    text = word.text.replace("{}", HOLE)
+    if HOLE in word.text:  # something else may be filled in as well
+        return Word(text, word.glob, word.has_tilde, word.source, may_split=word.may_split)
+    return Word(text, word.glob, word.has_tilde)

@@ -9,6 +9,7 @@ from turnlog.agent.permissions.launchers import (
     CONSOLES,
     LAUNCHERS,
     OTHERS,
+    PLAIN_TEXT,
     VERSION,
     may_become_option,
     name_of,
@@ -166,13 +167,19 @@ def is_steered(words: tuple[Word, ...]) -> bool:
     if words[0].text == "git":
         return _reaches_outside(words[1:])
     # Any subcommand may be a script, or short for one: `npm start`, `npm t`, `yarn lint`.
-    if words[0].text in SCRIPT_RUNNERS and any(SHELL_TEXT.search(word.text) for word in words):
+    if words[0].text in SCRIPT_RUNNERS and any(map(_may_be_run, words)):
         return True
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
     # What follows `--` goes to the script, not to npm or cargo.
     own = takewhile(lambda word: word.text != "--", words[2:])
     return any(not word.is_known or _is_steering(word.text) for word in own)
+
+
+def _may_be_run(word: Word) -> bool:
+    """Return whether a shell may run an argument that npm appends to a script."""
+    is_known = HOLE not in word.text or PLAIN_TEXT.fullmatch(word.source)
+    return not is_known or SHELL_TEXT.search(word.text) is not None
 
 
 def _reaches_outside(words: tuple[Word, ...]) -> bool:

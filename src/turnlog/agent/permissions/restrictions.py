@@ -55,6 +55,10 @@ DATA_SUBCOMMANDS = {
         ("cargo", "go", "pip", "pip3", "poetry"),
         frozenset("add build check clippy doc fmt get install list mod show test vet".split()),
     ),
+    **dict.fromkeys(
+        ("docker", "podman"),
+        frozenset("images inspect kill logs network port ps rm rmi stop tag volume".split()),
+    ),
 }
 """Subcommands whose operands are names, not commands."""
 
@@ -68,11 +72,15 @@ Some versions of npm (6 to 8.5) and pnpm (7, 8) append arguments to a script in 
 """
 PLAIN_OPTIONS = frozenset(
     """
-    - -- -a -A -am -b -B -d -D -f -i -m -n -p -q -r -rf -s -u -v --all --amend --cached --dry-run
-    --force --hard --no-edit --oneline --quiet --short --soft --stat --verbose
+    - -- -a -A -am -aq -b -B -d -D -f -i -m -n -p -q -r -rf -s -u -v --all --amend --cached
+    --dry-run --force --hard --name-only --name-status --no-edit --oneline --porcelain --quiet
+    --short --soft --stat --verbose
     """.split()
 )
 """Options of the `DATA_SUBCOMMANDS` that cannot name a program to run."""
+REVISION = re.compile(
+    r"\$\((git (?:branch --show-current|describe|rev-parse|merge-base)[\w @~^/-]*)\)"
+)
 SHORT_NAME = 3
 """Program names up to this length also occur inside many words."""
 EVALUATORS = frozenset(
@@ -156,7 +164,9 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     suspects = [each.value for each in part.assignments]
     if part.words and not takes_data(part):
         suspects += part.words[not part.is_test :]
-    texts = {text for word in suspects for text in (word.text, word.source)}
+    texts = {
+        text for word in suspects for text in (word.text, _without_revisions(rule, word.source))
+    }
     if any(names_program(text, name) for text in texts for name in names):
         return True
     return any(
@@ -298,7 +308,31 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     has_tools = any(part.words[0].text in DATA_SUBCOMMANDS for part in parts)
     if all(map(takes_data, parts)) and not (writes and has_tools):
         return False
+    for part in parts:
+        text = _without_known(rule, part, text)
+    text = _without_revisions(rule, text)
     return any(names_program(text, name) for name in programs_of(rule))
+
+
+def _without_revisions(rule: Rule, text: str) -> str:
+    """Drop substitutions such as `$(git rev-parse HEAD)` if the rule is not about them."""
+    found = {each[0]: each[1] for each in REVISION.finditer(text)}
+    for whole, inner in found.items():
+        if matches_command(rule, inner) is Match.NO:
+            text = text.replace(whole, "$()")
+    return text
+
+
+def _without_known(rule: Rule, part: SimpleCommand, text: str) -> str:
+    """Drop the program of a part from a text if a rule is about another subcommand of it.
+
+    For a rule for `git push`, the `git` in `git ls-files | xargs black` is known to push nothing.
+    """
+    program, _, rest = part.source.partition(" ")
+    is_other = rest and program in DATA_SUBCOMMANDS and program in programs_of(rule)
+    if is_other and takes_data(part) and _match(rule, Inner(part)) is Match.NO:
+        return text.replace(part.source, rest)
+    return text
 
 
 def takes_data(part: SimpleCommand) -> bool:

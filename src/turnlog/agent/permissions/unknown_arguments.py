@@ -1,12 +1,12 @@
 """Arguments that bash or another program fills in, and that may make a program run another one.
 
 `ld.so /usr/bin/cu?l` runs curl, and so may `find . $(cat x)` and `sed "$(cat x)"`: options and
-scripts name programs. Names of files and commits, dates and process ids do not, nor do arguments of
-programs that run none.
+scripts name programs. Numbers and dates do not, nor do names of files and commits where a program
+takes one, nor arguments of programs that run none.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 
@@ -19,16 +19,31 @@ from turnlog.agent.permissions.bash import (
     is_there,
 )
 from turnlog.agent.permissions.launchers import (
+    GIT_PROGRAM,
     PLAIN_TEXT,
     QUIET_SUBCOMMANDS,
     name_of,
     runs_given_text,
     without_wrappers,
 )
-from turnlog.agent.permissions.program_calls import without_messages
+from turnlog.agent.permissions.printed_text import (
+    Filling,
+    is_listed,
+    lists_own_files,
+    split_source,
+)
+from turnlog.agent.permissions.program_calls import FINDERS, FOUND, without_messages
 from turnlog.agent.permissions.program_options import PROGRAM_OPTIONS
-from turnlog.agent.permissions.programs import NEVER_WRITING, REMOVERS
-from turnlog.agent.permissions.restrictions import names_program, programs_of, takes_data
+from turnlog.agent.permissions.program_options import names_program as names_option
+from turnlog.agent.permissions.programs import NEVER_WRITING, REMOVERS, may_run_program
+from turnlog.agent.permissions.restrictions import (
+    DATA_SUBCOMMANDS,
+    PLAIN_OPTIONS,
+    SCRIPT_RUNNERS,
+    names_program,
+    programs_of,
+    takes_data,
+)
 from turnlog.agent.permissions.rules import COMMANDS, Rule
 from turnlog.agent.permissions.shell_command import ShellCommand
 from turnlog.agent.permissions.variable_values import values_of
@@ -51,28 +66,32 @@ RUNNING = PROGRAM_OPTIONS.keys() | frozenset(
     """.split()
 )
 """Programs that run others, as an option or a script says."""
-PRINTED = re.compile(
-    r"""(?:["]?\$\((?:
-    git\ (?:branch\ --show-current|config\ --get\ [\w.-]+|describe|diff|log\ [-\w\ ]*--format=%[Hh]
-      |ls-files|merge-base|remote\ get-url\ \w+|rev-list|rev-parse|stash\ list|status
-      |symbolic-ref|tag)
-    |(?:docker|podman)\ (?:container\ ls|image\ ls|images|ps|volume\ ls)
-    |basename|command\ -v|date|dirname|fd|find|hostname|id|ls|mktemp|nproc|pgrep|pidof|pwd|realpath
-    |rg\ (?:-l|--files)|grep\ -[a-zA-Z]*l[a-zA-Z]*|seq|type\ -P|uname|wc|which|whoami
-    )(?:[ ][^()`;&|%<>]*)?\)["]?)+""",
-    re.X,
+AWKS = frozenset("awk gawk mawk nawk".split())
+SCRIPT_FILE = {
+    **dict.fromkeys(AWKS, re.compile(r"-[Efi].*|--(?:fi|exec|inc).*", re.S)),
+    **dict.fromkeys(("gsed", "sed"), re.compile(r"-[nErsuzb]*f.*|--fi.*", re.S)),
+}
+"""Options that take a script from a file, which may run any program as `bash FILE` does."""
+AWK_START = re.compile(r"(?:-F\n.*\n|-v\n.*\n|-[Fv].+\n)*+(?!-)(?s:.+)\n(?!-)")
+"""The arguments in front of the files: options and the program."""
+TAKING_COMMANDS = AWKS | frozenset(
+    """
+    ant cmake find gmake gradle just make meson mvn ninja npm pnpm rake task yarn
+    """.split()
 )
-"""Substitutions that print names, numbers or dates, not a text that an argument chooses."""
-LISTS = re.compile(
-    r"""(?:fd|ls|find(?!.*-printf)|git\ (?:ls-files|diff\ .*--name-only)|rg\ (?:-l|--files)
-    |grep\ -[a-zA-Z]*l|sort|uniq|head|tail)(?:\ .*)?""",
-    re.X | re.S,
+"""Programs whose operands are targets, subcommands, variables or expressions."""
+TAKING_NAMES = DATA_SUBCOMMANDS["git"] | frozenset(
+    "blame cherry format-patch grep merge-base rebase rev-list shortlog worktree".split()
 )
-"""Commands whose output `xargs` may get: they print names of files."""
-VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+"""Subcommands of git whose operands are files or commits."""
+COMPILERS = frozenset("c++ cc clang clang++ g++ gcc rustc".split())
+PATH = re.compile(rf"(?!-)[\w./~+:@{HOLE}-]*")
+"""Text around a name that leaves it the name of a file or commit."""
+PLACEHOLDER = re.compile(r"\{(?:|/|//|\.|/\.)\}")
+"""What `fd -x` replaces with the name of a file, or with a part of it."""
 TEXT_OPTION = re.compile(r"-[bdmnt]|--(?:body|data|description|message|name|notes|title)")
 """Options that are followed by text, in programs that are not known to run others."""
-PLACING = frozenset("cp dd install ln mv tee".split())
+PLACING = frozenset("cp dd install link ln mv rsync scp tee".split())
 """Programs that put a file in place, which another part of the command may run."""
 MOST_TEXTS = 64
 
@@ -92,14 +111,30 @@ def may_run(rule: Rule, command: ShellCommand) -> bool:
             return True
     if _runs_placed(parts, programs, values, command):
         return True
+    parts += [each for part in parts for each in _found_by_fd(part)]
     return any(_may_run(part, programs, values, command) for part in parts if not part.is_test)
+
+
+def _found_by_fd(part: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Yield the command that `fd -x` runs for each file that it finds."""
+    words = without_wrappers(part.words)
+    if name_of(words[0]) not in FINDERS:
+        return
+    rank = next((n for n, word in enumerate(words) if FOUND.fullmatch(word.text)), len(words))
+    given = [Word(PLACEHOLDER.sub(HOLE, word.text)) for word in words[rank + 1 :]]
+    if given and not any(HOLE in word.text for word in given):
+        given.append(Word(HOLE))
+    if given:
+        yield SimpleCommand(tuple(given))
 
 
 def _globs_name(programs: set[str], words: list[Word], command: ShellCommand) -> bool:
     """Return whether a pattern in the command matches a program: `ln -s /usr/bin/cu?l x; ./x`."""
     globs = {word for word in words if word.has_glob}
     texts = {text for word in globs for text in _matches(word, programs, command)}
-    return any(names_program(text, name) for text in texts for name in programs)
+    # `/usr/lib/git-core/git-p?sh` is `git push`.
+    is_git = "git" in programs and any(map(GIT_PROGRAM.fullmatch, texts))
+    return is_git or any(names_program(text, name) for text in texts for name in programs)
 
 
 def _matches(word: Word, programs: set[str], command: ShellCommand) -> Iterator[str]:
@@ -126,18 +161,24 @@ def _may_run(
     words = without_wrappers(part.words)
     name = name_of(words[0])
     given = without_messages(name, words[1:])
+    if (script := SCRIPT_FILE.get(name)) and any(script.fullmatch(each.text) for each in given):
+        return True
     if not any(HOLE in word.text for word in given) or _runs_none(name, given):
         return False
-    runs = name in RUNNING or runs_given_text(name)
-    for before, word in zip((words[0], *given), given, strict=False):
-        if HOLE not in word.text or _is_filename(word, part, command):
+    is_runner = name in RUNNING or runs_given_text(name)
+    for rank, word in enumerate(given):
+        if HOLE not in word.text:
             continue
+        before = given[rank - 1] if rank else words[0]
         # A program that is not known to run others does so by an option, if at all.
         is_option = word.may_split or word.text.startswith(HOLE)
         is_text = not word.may_split and TEXT_OPTION.fullmatch(before.text)
-        if not runs and (not is_option or is_text):
+        if not is_runner and (not is_option or is_text):
             continue
-        if not _is_plain(word, programs, values):
+        filling = _filling(word, part, programs, values, command)
+        if filling is Filling.ANYTHING:
+            return True
+        if filling is Filling.NAME and not _takes_file(name, given, rank, command):
             return True
     return False
 
@@ -149,15 +190,24 @@ def _runs_placed(
     command: ShellCommand,
 ) -> bool:
     """Return whether a command runs a file that may be the program: `ln -s "$(…)" x; ./x`."""
-    placing = [words for words in map(_words_of, parts) if name_of(words[0]) in PLACING]
-    placed = {
-        word.text.rpartition("/")[2]
-        for words in placing
-        for word in words
-        if any(HOLE in each.text and not _is_plain(each, programs, values) for each in words)
-    }
+    given = [word for part in parts for word in part.words]
+    redirects = [each for part in parts for each in part.redirects]
+    given += [each.target for each in redirects]
+    if not any(HOLE in each.text and _may_name(each, programs, values) for each in given):
+        return False
+    placed = {each.target.text for each in redirects if each.is_write}
+    for words in map(_words_of, parts):
+        if name_of(words[0]) in PLACING:
+            placed |= {word.text for word in words}
+    names = {text.rpartition("/")[2] for text in placed}
     started = [words[0].text for words in map(_words_of, parts) if "/" in words[0].text]
-    return bool(placed) and any(_is_new(each, placed, command) for each in started)
+    is_placed = bool(names) or not lists_own_files(command)
+    return is_placed and any(_is_new(each, names, command) for each in started)
+
+
+def _may_name(word: Word, programs: set[str], values: Mapping[str, Sequence[Word]]) -> bool:
+    filling = _printed(word, programs, values) if word.source else Filling.ANYTHING
+    return filling in (Filling.NAME, Filling.ANYTHING)
 
 
 def _is_new(program: str, placed: set[str], command: ShellCommand) -> bool:
@@ -180,45 +230,101 @@ def _runs_none(name: str, given: tuple[Word, ...]) -> bool:
     return bool(given) and given[0].text in QUIET_SUBCOMMANDS.get(name, ())
 
 
-def _is_filename(word: Word, part: SimpleCommand, command: ShellCommand) -> bool:
-    """Return whether `find` or `xargs` puts the name of a file in place of a word."""
+def _filling(
+    word: Word,
+    part: SimpleCommand,
+    programs: set[str],
+    values: Mapping[str, Sequence[Word]],
+    command: ShellCommand,
+) -> Filling:
+    """Return what may be filled into a word, also by `find` or `xargs`."""
     if word.source:
-        return False
-    if not word.may_split:
-        return True  # `{}` in `find -exec`
-    others = [each.part for each in command.inner if each.part.words and each.part is not part]
-    feeding = [each for each in others if name_of(each.words[0]) != "xargs" and each.source]
-    return bool(feeding) and all(LISTS.fullmatch(each.source) for each in feeding)
+        return _printed(word, programs, values)
+    # `{}` in `find -exec` is one file; `xargs` adds what it reads.
+    is_name = not word.may_split or is_listed(part, command)
+    filling = Filling.NAME if is_name else Filling.ANYTHING
+    return _unless_named(filling, [word.text], programs)
 
 
-def _is_plain(word: Word, programs: set[str], values: Mapping[str, Sequence[Word]]) -> bool:
-    """Return whether a word names no program, whatever is filled in."""
-    if PRINTED.fullmatch(word.source):
-        return True
-    found = [each[1] or each[2] for each in VARIABLE.finditer(word.source)]
-    if not found or len(found) != word.text.count(HOLE):
-        return bool(PLAIN_TEXT.fullmatch(word.source)) and not found
+def _printed(word: Word, programs: set[str], values: Mapping[str, Sequence[Word]]) -> Filling:
+    """Return what may be filled into a word; NOTHING if no choice names a program."""
+    if PLAIN_TEXT.fullmatch(word.source) and "$" not in word.source:
+        return Filling.NOTHING
+    filling, found = split_source(word)
+    if filling is Filling.ANYTHING or not found:
+        return _unless_named(filling, [word.text], programs)
     choices = [_texts(name, values) for name in found]
     if any(each is None for each in choices):
-        return False
-    known = [each or [""] for each in choices]
+        return Filling.ANYTHING
+    known = [each or [Word("")] for each in choices]
+    given = [each for texts in known for each in texts if HOLE in each.text]
+    printed = [split_source(each)[0] for each in given]
+    filling = max((filling, *printed), key=lambda each: each.value)
+    if filling is not Filling.NOTHING and word.text.count(HOLE) != len(found):
+        is_own = not any(values.get(name) for name in found)
+        return _unless_named(filling if is_own else Filling.ANYTHING, [word.text], programs)
     texts = product(*known) if len(known) == 1 or len(known[0]) < MOST_TEXTS else ()
-    pieces = word.text.split(HOLE)
+    pieces, filled = word.text.split(HOLE), list[str]()
     for rank, chosen in enumerate(texts):
-        text = "".join(a + b for a, b in zip(pieces, (*chosen, ""), strict=True))
-        if rank == MOST_TEXTS or any(names_program(text, name) for name in programs):
-            return False
-    return True
+        if rank == MOST_TEXTS:
+            return Filling.ANYTHING
+        behind = (*(each.text for each in chosen), "")
+        filled.append("".join(a + b for a, b in zip(pieces, behind, strict=True)))
+    return _unless_named(filling, filled, programs)
 
 
-def _texts(name: str, values: Mapping[str, Sequence[Word]]) -> list[str] | None:
-    """Return the texts that a variable may hold; None if they are not known.
+def _unless_named(filling: Filling, texts: Iterable[str], programs: set[str]) -> Filling:
+    """Return what may be filled in; ANYTHING if a text names a program, or is more than a path.
+
+    `python$(id -u)` may be `python3`, so numbers count as filled in.
+    """
+    named = {*programs, *(re.sub(r"[0-9]+", HOLE, name) for name in programs)}
+    for text in texts:
+        if any(names_program(text, name) for name in named):
+            return Filling.ANYTHING
+        if filling is Filling.NAME and not PATH.fullmatch(text):
+            return Filling.ANYTHING
+    return filling
+
+
+def _texts(name: str, values: Mapping[str, Sequence[Word]]) -> list[Word] | None:
+    """Return the values that a variable may have; None if they are not known.
 
     A variable that the command does not set is the user's own.
     """
     given = values.get(name, ())
     if not PLAIN_TEXT.fullmatch(f"${name}") and name != "PWD":
         return None
-    if all(HOLE not in each.text or PRINTED.fullmatch(each.source) for each in given):
-        return [each.text for each in given]
-    return None
+    known = [each for each in given if HOLE not in each.text or _is_printed(each)]
+    return known if len(known) == len(given) else None
+
+
+def _is_printed(word: Word) -> bool:
+    filling, found = split_source(word)
+    return filling is not Filling.ANYTHING and not found
+
+
+def _takes_file(name: str, given: tuple[Word, ...], rank: int, command: ShellCommand) -> bool:
+    """Return whether a program takes an operand for a file: no script, command, or option value."""
+    before = given[rank - 1].text if rank else ""
+    earlier = [word.text for word in given[:rank]]
+    if name in ("sed", "gsed"):
+        return not may_run_program(tuple(word.text.replace(HOLE, "e") for word in given))
+    if name in PROGRAM_OPTIONS:
+        return not names_option(name, [word.text for word in given])
+    if name in AWKS:
+        is_behind = AWK_START.match("\n".join((*earlier, ""))) and not before.startswith("-")
+        return bool(is_behind) and lists_own_files(command)
+    if name in SCRIPT_RUNNERS and "--" in earlier and earlier[0] in DATA_SUBCOMMANDS[name]:
+        return lists_own_files(command)  # the script gets it
+    if name in TAKING_COMMANDS:
+        return False
+    is_valued = before.startswith("-") and before != "--"
+    if name == "git":
+        is_known = bool(earlier) and earlier[0] in TAKING_NAMES
+        return is_known and (not is_valued or before in PLAIN_OPTIONS)
+    if name in COMPILERS:
+        return not is_valued or before in ("-c", "-o")
+    # `perl -e 'exec @ARGV' x` and a launcher that is not known run an operand.
+    is_option = is_valued and (name in RUNNING or runs_given_text(name))
+    return not is_option and lists_own_files(command)
