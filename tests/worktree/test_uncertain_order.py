@@ -246,3 +246,9 @@ def test_a_damaged_line_may_have_changed_any_file(
     path.write_bytes(b"".join([*whole[:3], torn, *whole[4 : 4 + is_answered]]))
     worktree = open_worktree(open_session(path))
     assert state_of(worktree, "a.txt").certainty is not Certainty.EXACT
+
+
+def test_a_byte_order_mark_hides_nothing(tmp_path: Path) -> None:
+    path = recorded(tmp_path, user("go"), *Calls().write("a.txt", "one\n"))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert state_of(open_worktree(open_session(path)), "a.txt").certainty is Certainty.EXACT

@@ -22,6 +22,8 @@ from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import type_for, type_named
 
 MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = "a byte order mark"
+"""The only problem of a line that costs none of its content."""
 HALVES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can contain and UTF-8 cannot."""
 
@@ -183,7 +185,7 @@ def _decode_damaged(line: Line) -> Decoded:
 def _text(raw: bytes, problems: list[str]) -> str:
     if raw.startswith(MARK):
         raw = raw.removeprefix(MARK)
-        problems.append("a byte order mark")
+        problems.append(BYTE_ORDER_MARK)
     if b"\0" in raw:
         raw = raw.replace(b"\0", b"")
         problems.append("NUL bytes")

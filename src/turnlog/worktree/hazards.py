@@ -15,6 +15,7 @@ from turnlog.conversation.nodes import UserNode
 from turnlog.conversation.prompts import ASKING, BASH_INPUT, LOCAL, PromptKind, full_text
 from turnlog.conversation.session import Session
 from turnlog.format.blocks import ToolUseBlock
+from turnlog.format.decode import BYTE_ORDER_MARK
 from turnlog.format.entries import Assistant, Attachment, ChainEntry, Progress, User
 from turnlog.format.fields import given
 from turnlog.format.file_views import HOOK_TRACES, FileAttachment
@@ -248,6 +249,8 @@ def _damage_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
     """
     before = [node.line for node in session.nodes]
     for problem in session.problems:
+        if problem.reason == BYTE_ORDER_MARK:
+            continue
         rank = bisect_right(before, problem.line) - 1
         start = place(session.nodes[rank]) if rank >= 0 else START
         yield Hazard(start, END, f"line {problem.line}, which cannot be read,")
