@@ -297,6 +297,20 @@ LAYOUTS = {
         f"{n:6}→{line}" for n, line in enumerate(WRAPPED.decode().splitlines(keepends=True), 1)
     ),
     "wrapped, quoted": "".join(f"> {line}" for line in WRAPPED.decode().splitlines(keepends=True)),
+    **{
+        f"wrapped, after {prefix}": "".join(
+            f"{prefix}{line}" for line in WRAPPED.decode().splitlines(keepends=True)
+        )
+        for prefix in (
+            "k8s/tls.b64:",
+            "k8s/tls.b64-",
+            "// ",
+            " * ",
+            "2026-11-01T10:00:00Z ",
+            "Nov 01 10:00:00 host app[123]: ",
+            "^1a2b3c4 (Ada 2026-11-01 10:00:00 +0000 7) ",
+        )
+    },
     "literals": "".join(f'    "{line}"\n' for line in WRAPPED.decode().split()),
     "JSON": json.dumps({"data": WRAPPED.decode()}),
     "hexadecimal with a prefix": f"0x{TOKEN.encode().hex()}",

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import random
 import re
 import time
 from collections.abc import Callable
@@ -142,3 +143,50 @@ def test_no_text_takes_long(text: str) -> None:
 def test_a_line_with_a_value_a_thousand_times_is_found_once() -> None:
     raw = base64.b64encode(f"{VALUE} ".encode() * 20_000)
     assert list(EncodedValues([VALUE]).find(raw)) == [raw.decode().rstrip("=")]
+
+
+PREFIXES: dict[str, Callable[[int], str]] = {
+    "grep -r": lambda n: "k8s/tls.b64:",
+    "grep -A": lambda n: "k8s/tls.b64-" if n > 1 else "k8s/tls.b64:",
+    "grep -nA": lambda n: f"k8s/tls.b64-{n + 8}-",
+    "file without an extension": lambda n: "k8s/tls/",
+    "comment": lambda n: "// ",
+    "block comment": lambda n: " * ",
+    "time": lambda n: f"2026-11-01T10:00:{n:02}Z ",
+    "journalctl": lambda n: "Nov 01 10:00:00 host app[123]: ",
+    "git blame": lambda n: f"^1a2b3c4 (Ada 2026-11-01 10:00:00 +0000 {n:3}) ",
+}
+"""What programs write before each line."""
+
+
+def left_of(lines: list[str], writer: str) -> list[str]:
+    """The parts of encodings of the value that are left of some lines."""
+    raw = WRITERS[writer]("\n".join(["before", *lines, "after"]))
+    left = without(raw, set(EncodedValues([VALUE]).find(raw.encode())))
+    assert left.count("before") == left.count("after") == 1
+    parts = {known[at : at + LEFT] for known in CORES for at in range(len(known) - LEFT)}
+    return [part for part in parts if part in left]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    "encoding", ["base64 in lines", "base64 in short lines", "hexadecimal in lines"]
+)
+def test_a_value_in_lines_is_found_behind_every_prefix(
+    encoding: str, prefix: str, writer: str
+) -> None:
+    lines = [PREFIXES[prefix](n) + line for n, line in enumerate(LINES[encoding], 1)]
+    assert left_of(lines, writer) == []
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_value_in_lines_is_found_behind_random_prefixes(seed: int) -> None:
+    chance = random.Random(seed)
+    start = "".join(chance.choices("abzAZ09 .:/+-_#*|[](){}@=,;~", k=chance.randrange(1, 30)))
+    mark = chance.choice([": ", " | ", "> ", "\t", "#"])
+    counted = chance.choice([True, False])
+    width = chance.randrange(20, 80)
+    lines = plain_lines(AROUND.encode(), width)
+    texts = [f"{start}{n}{mark}{line}" if counted else start + line for n, line in enumerate(lines)]
+    assert left_of(texts, chance.choice(["text", "JSON", "list of lines"])) == []

@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from turnlog.edit.redact.encoded_values import NUMBER
+from turnlog.edit.redact.encoded_columns import columns
+from turnlog.edit.redact.encoded_values import NUMBER, with_line_breaks
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.secrets import find_secrets
 
@@ -86,6 +87,9 @@ def encoded_secrets(raw: bytes, finder: Finder, nested: int = NESTED) -> Iterato
         hiding = (each for each in readings if _hides_secret(b"".join(each), finder, nested))
         single = (line for line in lines if _hides_secret(line, finder, nested))
         yield from (line.decode() for line in next(hiding, single))
+    for column in columns(with_line_breaks(raw)):
+        if _hides_secret(column.joined, finder, nested):
+            yield from (piece.decode() for piece in column.replaced())
 
 
 def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:

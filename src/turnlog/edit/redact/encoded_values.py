@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import compress, count
 
+from turnlog.edit.redact.encoded_columns import columns
 from turnlog.edit.redact.known_values import KnownValues
 
 SHORTEST = 10
@@ -53,10 +54,10 @@ ROW = re.compile(rb"(?:[0-9a-fA-F]{2,8} ){3}")
 PREFIX = rf"{COLOUR}|0[xX]|\\\\{{0,15}}u00"
 
 
-def _with_line_breaks(raw: bytes) -> bytes:
+def with_line_breaks(raw: bytes) -> bytes:
     r"""Return a text with real line breaks and tabs for escaped ones; offsets stay the same.
 
-    >>> _with_line_breaks(rb"a\\nb\tc")
+    >>> with_line_breaks(rb"a\\nb\tc")
     b'a\\\n b\t c'
     """
     return raw.replace(rb"\n", b"\n ").replace(rb"\r", b"  ").replace(rb"\t", b"\t ")
@@ -119,6 +120,7 @@ class _View:
 
 
 _PLAIN = BASE64.replace(b"-_", b"+/")
+_TO_PLAIN = bytes.maketrans(BASE64, _PLAIN)
 _IN_BASE64 = [
     _View(f"{JOINED}|{COLOUR}", BASE64, _PLAIN),
     _View(f"{NUMBERED}|{JOINED}|{COLOUR}", BASE64, _PLAIN),
@@ -149,7 +151,8 @@ class EncodedValues:
 
     def find(self, raw: bytes) -> Iterator[str]:
         """Yield the texts that have to be replaced: what encodes a value, line by line."""
-        lines = _with_line_breaks(raw)
+        lines = with_line_breaks(raw)
+        yield from self._in_columns(lines)
         for known, views in self._searches:
             before: bytes | None = None
             for view in views:
@@ -161,6 +164,19 @@ class EncodedValues:
                 if places:
                     for piece in view.pieces(raw, lines, places):
                         yield from _readings(piece)
+
+    def _in_columns(self, lines: bytes) -> Iterator[str]:
+        """Yield the lines that encode a value together, behind prefixes of any kind."""
+        if not self._searches:
+            return
+        for column in columns(lines):
+            plain = column.joined.translate(_TO_PLAIN)
+            digits = plain.lower()
+            texts = (
+                (known, digits if views is _IN_HEX else plain) for known, views in self._searches
+            )
+            if any(any(known.find(text)) for known, text in texts):
+                yield from (piece.decode() for piece in column.replaced())
 
 
 def _cores(raw: bytes) -> Iterator[bytes]:
