@@ -13,7 +13,7 @@ from turnlog.exchange.packs import ALWAYS_ALLOWED, RATIO, PieceReader
 
 
 class ExpansionBudget:
-    """What may still be read in a sync."""
+    """Counts the bytes that may still be read in a sync."""
 
     def __init__(self, reader: PieceReader) -> None:
         self._reader = reader

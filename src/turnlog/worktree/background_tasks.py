@@ -1,6 +1,6 @@
-"""What calls leave running, and where the client reports that it has ended.
+"""Find tasks that calls leave running, and the lines that report their end.
 
-A task that is not reported to have ended may change files until the session's end.
+A task without such a report may change files until the session's end.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What substitutions and pipes print: numbers, names of files and commits, or any text.
+"""Classify what substitutions and pipes print: numbers, names of files and commits, or any text.
 
 A number or the current directory names no program wherever it ends up. A name of a file may be
 that of a program (`find /usr/bin -name 'cu?l'`), so it only counts as harmless where a file is
@@ -64,7 +64,7 @@ ROOTED = re.compile(r"(?<![\w.*?\]/-])/[^\s\"')]*")
 
 
 class Filling(Enum):
-    """What a part of a word that is only known at run time may be."""
+    """The kinds of text that bash may put into a word at run time."""
 
     NOTHING = 0
     """The word is known."""

@@ -26,7 +26,7 @@ ENCODING = re.compile(rb"[A-Za-z0-9+/_-]")
 
 
 class EncodedColumn(NamedTuple):
-    """What consecutive lines encode together."""
+    """Pieces of encoded data on consecutive lines, which belong together."""
 
     pieces: tuple[bytes, ...]
 
