@@ -8,6 +8,7 @@ import pytest
 from support.build import assistant, call, encode, nth, result, session, text, user
 from support.file_calls import UPDATED, Calls, full_path, recorded, state_of, worktree_of
 from turnlog.conversation.session import open_session
+from turnlog.worktree import background_tasks
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.worktree import Worktree, open_worktree
 
@@ -252,3 +253,17 @@ def test_a_byte_order_mark_hides_nothing(tmp_path: Path) -> None:
     path = recorded(tmp_path, user("go"), *Calls().write("a.txt", "one\n"))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert state_of(open_worktree(open_session(path)), "a.txt").certainty is Certainty.EXACT
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *('"status":"async_launched"', "Teammate_Spawned", "remote_launched", '"taskId" : "b1"'),
+        *('"backgroundTaskId":"b1"', '"isAsync": true', "backgrounded by user with ID: b1"),
+        *("running in background with ID: b1", "Resumed in the background", "nothing runs"),
+    ],
+)
+def test_the_fast_search_for_running_tasks_finds_what_the_slow_one_finds(said: str) -> None:
+    raw = f"x {said} y".encode()
+    is_found = background_tasks.LEFT_RUNNING.search(raw) is not None
+    assert background_tasks._says_running(raw) == is_found == (said != "nothing runs")

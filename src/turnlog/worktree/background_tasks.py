@@ -23,6 +23,8 @@ LEFT_RUNNING = re.compile(
     re.IGNORECASE,
 )
 """What the result of a call says if the call goes on behind it."""
+WORDS = (b"background", b"launched", b"spawned", b'askid"', b'"isasync"')
+"""Each match of `LEFT_RUNNING` contains one of these; finding them is much faster."""
 IDS = ("backgroundTaskId", "taskId", "agentId")
 """Fields of a structured result that name the task."""
 NAMED = re.compile(r"\b(?:background with ID|Task ID|agentId): ([A-Za-z0-9_-]{1,80})")
@@ -35,7 +37,12 @@ FINAL = frozenset({"completed", "failed", "killed"})
 def is_left_running(session: Session, call: Call) -> bool:
     """Return whether the result of a call says that the call goes on behind it."""
     nodes = [call.result] if call.result else []
-    return any(LEFT_RUNNING.search(line.raw) for _, line in session.lines_of(nodes))
+    return any(_says_running(line.raw) for _, line in session.lines_of(nodes))
+
+
+def _says_running(raw: bytes) -> bool:
+    folded = raw.lower()
+    return any(word in folded for word in WORDS) and LEFT_RUNNING.search(raw) is not None
 
 
 def ended_task(text: str) -> str | None:
