@@ -18,7 +18,7 @@ from support.tmux import NO_TMUX
 from turnlog.agent.permissions.consent import SANDBOX
 from turnlog.agent.workspace.repository import CEILINGS
 from turnlog.agent.workspace.shell.bubblewrap import is_working
-from turnlog.agent.workspace.shell.command_environment import find_program
+from turnlog.agent.workspace.programs import find_program
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:

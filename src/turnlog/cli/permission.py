@@ -12,7 +12,7 @@ from turnlog.text import harmless, visible
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
-    from turnlog.agent.permissions.explanation import Explanation, FindingView, PartExplanation
+    from turnlog.agent.permissions.explanation import Explanation
     from turnlog.store.paths import Store
 
 LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -41,40 +41,20 @@ def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool)
 
 
 def _lines(explanation: "Explanation") -> Iterator[str]:
-    verdict = explanation.verdict
-    yield f"{style(verdict, LOOKS[verdict], 'bold')}  {_shown(explanation.command)}"
-    yield dim(f"mode {explanation.mode}, in {explanation.cwd}")
-    for finding in explanation.general:
-        yield f"  {_finding(finding)}"
-    for part in explanation.parts:
-        yield ""
-        yield from _part(part)
-    if explanation.runs:
-        yield ""
-        yield f"Runs as: {_shown(explanation.runs)}"
-    if explanation.rules_to_allow:
-        yield ""
-        yield "Rules that would allow it: " + ", ".join(map(_shown, explanation.rules_to_allow))
-
-
-def _part(part: "PartExplanation") -> Iterator[str]:
-    yield style(_shown(part.source), "bold")
-    for word in part.words:
-        expanded = f"  → {' '.join(map(_shown, word.expands_to))}" if word.expands_to else ""
-        yield f"  {_shown(word.source):<24} {word.meaning}{expanded}"
-    for verb, paths in (("reads", part.reads), ("writes", part.writes)):
-        if paths:
-            yield f"  {verb} {', '.join(map(_shown, paths))}"
-    for finding in part.findings:
-        yield f"  {_finding(finding)}"
-    if not part.findings:
-        yield f"  {style('allow', 'green')}"
-
-
-def _finding(finding: "FindingView") -> str:
-    firm = " (in every mode)" if finding.holds_in_every_mode else ""
-    verdict = finding.verdict
-    return f"{style(verdict, LOOKS[verdict])} {_shown(finding.reason)}{firm}".rstrip()
+    verdict, shown = explanation.verdict, explanation
+    yield f"{style(verdict, LOOKS[verdict], 'bold')}  {_shown(shown.command)}"
+    yield dim(f"mode {shown.mode}, in {shown.cwd}")
+    rows = [
+        ("reason", shown.reason),
+        ("rule", shown.rule),
+        ("sandbox", shown.sandbox),
+        ("denied files", ", ".join(shown.denied_files)),
+        ("commands", " · ".join(shown.parts) if len(shown.parts) > 1 else ""),
+        ("to allow it", ", ".join(shown.rules_to_allow)),
+    ]
+    for name, text in rows:
+        if text:
+            yield f"{name:<13}{_shown(text)}"
 
 
 def _shown(text: str) -> str:

@@ -15,7 +15,7 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.settings import Settings, load
 from turnlog.agent.mcp.server_config import ServerConfig, given_servers
 from turnlog.agent.permissions.policy import PermissionReply, Question
-from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.mcp.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 

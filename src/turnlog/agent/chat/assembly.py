@@ -43,7 +43,10 @@ from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, continue_session
 from turnlog.agent.session.rewind import OUTSIDE, why_apart
 from turnlog.agent.subagents.hook_evaluation import ConversationResources
+from turnlog.agent.workspace.access import Tier
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
+from turnlog.agent.workspace.sandbox.bubblewrap import why_unavailable
+from turnlog.agent.workspace.sandbox.settings import Confinement
 from turnlog.agent.workspace.task_list import TaskList, task_folder
 from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.web_pages import Pages
@@ -125,6 +128,16 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
         return EVERY_SOURCE if self.setting_sources is None else self.setting_sources
 
 
+def tier_of(options: ChatOptions, rules: Confinement) -> Tier:
+    """Return what commands may do unasked in a chat."""
+    if why_unavailable():
+        return Tier.NONE
+    if rules.is_on and rules.auto_allow:
+        return Tier.WRITE
+    is_watched = options.entrypoint == INTERACTIVE
+    return Tier.READ if is_watched and rules.auto_run_reads else Tier.LISTED
+
+
 def assemble(
     store: Store,
     options: ChatOptions,
@@ -151,6 +164,7 @@ def assemble(
         before_change=lambda path: history.before_change(path) if history else None,
         may_read=lambda path, searched=None: is_readable(path, consent.policy(workspace), searched),
         confinement=settings.sandbox,
+        tier=tier_of(options, settings.sandbox),
         ask=lambda question, tools: ask_for_tool(parts, question, tools),
         todos=resumed.todos,
         tasks=TaskList(task_folder(store, path.stem, os.environ), store.root),

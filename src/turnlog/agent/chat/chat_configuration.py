@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from turnlog.agent.chat.assembly import INTERACTIVE, ChatOptions, memory_limits
+from turnlog.agent.chat.assembly import INTERACTIVE, ChatOptions, memory_limits, tier_of
 from turnlog.agent.chat.customizations import ALL, leave_out
 from turnlog.agent.chat.host import plugin_servers
 from turnlog.agent.chat.preferred_answers import KEYS
@@ -14,13 +14,13 @@ from turnlog.agent.config import settings as settings_files
 from turnlog.agent.config.installed_plugins import find_plugins
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.settings import Settings
+from turnlog.agent.mcp.server_approval import Approved, find_servers, with_given
 from turnlog.agent.mcp.server_config import given_servers
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.consent import COMMAND_LINE
 from turnlog.agent.permissions.policy import Ask
 from turnlog.agent.permissions.rules import NOT_DENIED, skipped_rules
-from turnlog.agent.permissions.server_approval import Approved, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, establish_trust, is_trusted
 from turnlog.agent.workspace.project_directories import (
     SERVERS,
@@ -65,7 +65,9 @@ def starting_policy(settings: Settings, options: ChatOptions) -> Policy:
         for rules in (options.allow, options.deny)
     )
     mode = settings.mode(options.mode)
-    return settings.policy(mode, options.cwd, options.directories, allow, deny)
+    policy = settings.policy(mode, options.cwd, options.directories, allow, deny)
+    excluded = settings.sandbox.excluded if settings.sandbox.is_on else ()
+    return replace(policy, tier=tier_of(options, settings.sandbox), excluded=excluded)
 
 
 def untrusted_notes(ignored: Sequence[str]) -> list[str]:

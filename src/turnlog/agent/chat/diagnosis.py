@@ -24,9 +24,9 @@ from turnlog.agent.model.messages_api import KEYS
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
 from turnlog.agent.permissions.rule_doubts import RuleNames, rule_doubts
 from turnlog.agent.tools.files.ripgrep import program as ripgrep
+from turnlog.agent.workspace.programs import find_program
 from turnlog.agent.workspace.project_directories import LARGEST, SERVERS, settings_files
-from turnlog.agent.workspace.shell.bubblewrap import HINT, is_working, sandbox_notes
-from turnlog.agent.workspace.shell.command_environment import find_program
+from turnlog.agent.workspace.sandbox.bubblewrap import sandbox_notes, why_unavailable
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -161,16 +161,11 @@ def _servers(chat: Chat) -> Iterator[Diagnosis]:
 
 def _sandbox(chat: Chat) -> Iterator[Diagnosis]:
     area, rules = "sandbox", chat.parts.workspace.confinement
-    program = find_program(rules.program, chat.parts.workspace.folders)
-    if program is None:
-        health = Health.ILL if rules.is_on else Health.DOUBTFUL
-        yield Diagnosis(area, health, f"bwrap is not installed (try: {HINT})")
-    elif not is_working(program):
-        yield Diagnosis(area, Health.DOUBTFUL, f"{program} cannot start a sandbox on this machine")
+    if why := why_unavailable():
+        yield Diagnosis(area, Health.ILL if rules.is_on else Health.DOUBTFUL, why)
     else:
-        whole = "all commands" if rules.is_on else "commands that are allowed without a rule"
-        yield Diagnosis(area, Health.WELL, f"{program}, for {whole}")
-    for note in sandbox_notes(rules) if program else ():
+        yield Diagnosis(area, Health.WELL, f"works; unasked: {chat.parts.workspace.tier.value}")
+    for note in sandbox_notes(rules):
         yield Diagnosis(area, Health.DOUBTFUL, note)
 
 

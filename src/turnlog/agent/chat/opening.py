@@ -68,9 +68,9 @@ from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.mcp.elicitation import AskForInput
+from turnlog.agent.mcp.server_approval import Approved, ask_for
 from turnlog.agent.permissions.consent import require_user
 from turnlog.agent.permissions.policy import Ask
-from turnlog.agent.permissions.server_approval import Approved, ask_for
 from turnlog.agent.permissions.trust import (
     Trust,
     ask_for_imports,
@@ -86,7 +86,7 @@ from turnlog.agent.workspace.project_directories import (
     SERVERS,
     SettingSource,
 )
-from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes
+from turnlog.agent.workspace.sandbox.bubblewrap import sandbox_notes
 from turnlog.agent.workspace.tool import Tool, ToolError
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields

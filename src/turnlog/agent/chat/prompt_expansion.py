@@ -207,19 +207,11 @@ async def run_permitted(
 ) -> ToolOutcome:
     """Run a shell command that the permission rules allow without asking; raise otherwise."""
     directory = workspace.settle()
-    access = Runs(text, running=workspace.activity.running)
+    access = Runs(text)
     # A verdict may take a second, in which the screen must not freeze.
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
     if verdict.kind is not VerdictKind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}{advice}")
     given = BASH.read({"command": text})
-    grant = Grant(
-        verdict.basis,
-        {},
-        directory,
-        verdict.command,
-        verdict.footprint,
-        guards_git=verdict.guards_git,
-        steadies_git=verdict.steadies_git,
-    )
+    grant = Grant(verdict.basis, {}, directory, rules.profile(verdict.basis, workspace))
     return await BASH.run(given, workspace, lambda printed: None, grant)

@@ -16,12 +16,11 @@ from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.chat_configuration import starting_settings
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.trust import is_trusted
 from turnlog.agent.session.entry_builders import new_slug
+from turnlog.agent.workspace.programs import search_path
 from turnlog.agent.workspace.project_directories import CONFIG, ConfigDirectory, local_folder
 from turnlog.agent.workspace.repository import branch_of, repository_of
-from turnlog.agent.workspace.shell.command_environment import search_path
 from turnlog.errors import Conflict, TurnlogError, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -190,19 +189,15 @@ async def _made_by_hook(name: str, hooks: Hooks) -> Path:
 
 def _repository(origin: Path, is_trusted: bool) -> Path:
     """Return the main checkout of a directory; raise if git must not run there."""
-    try:
-        # `repository_of` respects GIT_CEILING_DIRECTORIES, as git does; `find_repository` does not.
-        repository = find_repository(origin) if repository_of(origin) else None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--worktree: {error}", "git worktree add") from error
+    repository = repository_of(origin)
     if repository is None:
         raise UsageError(
             f"--worktree needs a git repository, and {origin} is not in one", "git init"
         )
-    problem = find_problem(repository, GitCall(reads=False, covers_hooks=True))
-    if problem and not is_trusted:
-        raise UsageError(f"--worktree would run programs: {problem.reason}", "--trust")
-    return local_folder(repository.top)
+    # Hooks, filters and other programs that the repository names run in a checkout.
+    if not is_trusted:
+        raise UsageError("--worktree runs git in a project that is not trusted", "--trust")
+    return local_folder(repository)
 
 
 def _git(place: Path, is_trusted: bool, *arguments: str) -> str:

@@ -23,7 +23,6 @@ from turnlog.agent.config.frontmatter import (
     split_head,
 )
 from turnlog.agent.config.memory_text import PUNCTUATION, imports_of, without_comments
-from turnlog.agent.permissions.path_access import is_match
 from turnlog.agent.workspace.project_directories import (
     CONFIG,
     LARGEST,
@@ -31,6 +30,7 @@ from turnlog.agent.workspace.project_directories import (
     memory_directories,
     project_root,
 )
+from turnlog.agent.workspace.sandbox.patterns import is_match
 from turnlog.format.regular_files import open_regular, why_unreadable
 from turnlog.store.paths import expand_user, is_there, real_path
 

@@ -22,9 +22,9 @@ from turnlog.agent.config.settings_content import (
     read_settings,
     restrict,
 )
+from turnlog.agent.mcp.server_approval import ServerChoice
 from turnlog.agent.permissions import ApprovalMode, Policy, Rule, sound_rules
 from turnlog.agent.permissions.rules import NOT_DENIED, skipped_rules
-from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.workspace.project_directories import (
     EVERY_SOURCE,
     LOCAL_SETTINGS,
@@ -35,7 +35,7 @@ from turnlog.agent.workspace.project_directories import (
 )
 from turnlog.agent.workspace.project_environment import is_own, is_routing
 from turnlog.agent.workspace.repository import repository_of
-from turnlog.agent.workspace.shell.sandbox_settings import (
+from turnlog.agent.workspace.sandbox.settings import (
     Confinement,
     Sandbox,
     SandboxEntry,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.saving import edit_command
 from turnlog.agent.workspace.project_directories import LARGEST
-from turnlog.agent.workspace.shell.sandbox_settings import Sandbox, restricting
+from turnlog.agent.workspace.sandbox.settings import Sandbox, restricting
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular

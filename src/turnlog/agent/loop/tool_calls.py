@@ -34,6 +34,7 @@ from turnlog.agent.permissions.gate import (
     Invalid,
     Refused,
     admit,
+    admit_again,
     plain_input,
 )
 from turnlog.agent.permissions.policy import Ask, PermissionReply, Question
@@ -47,7 +48,7 @@ from turnlog.agent.session.entry_builders import (
     text_of,
 )
 from turnlog.agent.tools.toolbox import offered_name
-from turnlog.agent.workspace.access import Basis, Reads, Writes
+from turnlog.agent.workspace.access import Basis, Reads, Tier, Writes
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
@@ -238,9 +239,9 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     started = monotonic()
     news = _News(turn, call)
     try:
-        outcome = await admitted.tool.run(
-            admitted.value, parts.workspace, news.printed, admitted.grant
-        )
+        outcome = await _execute(turn, call, admitted, news)
+    except Refused as refused:
+        return _refusal(refused, f"PreToolUse:{call['name']}")
     except ToolError as error:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool raises is a result for the model
@@ -254,6 +255,18 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     # Before the hooks of the call, so that their payload names the new directory.
     await after_move(turn, call["id"])
     return await _after(turn, call, admitted, outcome, monotonic() - started)
+
+
+async def _execute(
+    turn: RunningTurn, call: Fields, admitted: Admitted, news: "_News"
+) -> ToolOutcome:
+    """Run a call; if its read-only sandbox was too narrow, ask, and run it again."""
+    parts, run = turn.parts, admitted.tool.run
+    outcome = await run(admitted.value, parts.workspace, news.printed, admitted.grant)
+    if not outcome.wants or parts.ask is None or parts.workspace.tier is not Tier.READ:
+        return outcome
+    grant = await admit_again(parts, call, admitted, outcome.wants)
+    return await run(admitted.value, parts.workspace, news.printed, grant)
 
 
 def _refusal(refused: Refused, name: str) -> Done:

@@ -1,6 +1,6 @@
 """Permissions: decide whether a call may run, by the files, commands and addresses it touches."""
 
-from turnlog.agent.permissions.file_verdicts import is_readable
+from turnlog.agent.permissions.files import is_readable
 from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
 from turnlog.agent.permissions.rules import Rule, parse_rule, sound_rules
 from turnlog.agent.permissions.verdict import decide

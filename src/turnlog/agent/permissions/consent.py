@@ -18,24 +18,26 @@ from turnlog.agent.permissions import (
     decide,
     sound_rules,
 )
-from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.commands import ask_outside, whole_program
 from turnlog.agent.permissions.grants import DIRECTORIES, RULES, PermissionChange, read_changes
-from turnlog.agent.permissions.links import real_path
-from turnlog.agent.permissions.path_access import escaped
+from turnlog.agent.permissions.policy import patterns_of
+from turnlog.agent.permissions.rules import COMMANDS
 from turnlog.agent.permissions.saving import (
     change_settings,
     save_rules,
     with_mode,
     without_rules,
 )
-from turnlog.agent.workspace.access import Access, Reads, Writes
+from turnlog.agent.workspace.access import Access, Basis, Reads, Runs, Writes
+from turnlog.agent.workspace.sandbox.patterns import PathPattern, escaped
+from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 
 COMMAND_LINE = "the command line"
 ANSWER = "an answer in this session"
-COMMAND = "the command of this turn"
+TURN = "the command of this turn"
 OWN = "turnlog: output saved beside the session"
 PLACES = "additionalDirectories"
 Dropped = tuple[str, str, str | None]
@@ -75,6 +77,10 @@ class Rules(Protocol):
 
     def standing(self, workspace: Workspace) -> Policy:
         """Return the policy without the rules of the current turn."""
+        ...
+
+    def profile(self, basis: Basis, workspace: Workspace, is_bare: bool = False) -> Profile:
+        """Return the sandbox profile of a command that is allowed on a basis."""
         ...
 
     def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
@@ -172,16 +178,25 @@ class Consent:
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
-        verdict = decide(tool, accesses, self.policy(workspace))
+        policy = self.policy(workspace)
+        verdict = decide(tool, accesses, policy)
+        if verdict.kind is VerdictKind.ALLOW:
+            commands = [access for access in accesses if isinstance(access, Runs)]
+            profile = profile_of(verdict.basis, policy, workspace)
+            return next(filter(None, (ask_outside(e, policy, profile) for e in commands)), verdict)
         # An ask rule is firm: it also applies to the memory of a sub-agent.
         is_open = verdict.kind is VerdictKind.ASK and not verdict.is_firm
         if is_open and accesses and all(map(self._is_own, accesses)):
             return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
         return verdict
 
+    def profile(self, basis: Basis, workspace: Workspace, is_bare: bool = False) -> Profile:
+        """Return the sandbox profile of a command that is allowed on a basis."""
+        return profile_of(basis, self.policy(workspace), workspace, is_bare)
+
     def policy(self, workspace: Workspace) -> Policy:
         """Return the current policy."""
-        return self._policy_with(workspace, self._rules(self._passing(), COMMAND))
+        return self._policy_with(workspace, self._rules(self._passing(), TURN))
 
     def standing(self, workspace: Workspace) -> Policy:
         """Return the policy without the rules of the current turn."""
@@ -206,8 +221,8 @@ class Consent:
         extra = (tuple(self._deny), tuple(self._asked))
         dropped = frozenset(self._dropped)
         policy = self._policy(self.mode, workspace.cwd, places, allow, extra, dropped)
-        added = workspace.environment.get("PATH", "")
-        return replace(policy, added_path=added) if added else policy
+        excluded = workspace.confinement.excluded if workspace.confinement.is_on else ()
+        return replace(policy, tier=workspace.tier, excluded=excluded)
 
     def _rules(self, texts: Sequence[str], source: str) -> list[Rule]:
         return list(sound_rules(texts, self._settings.root, source))
@@ -310,10 +325,7 @@ class Consent:
         """Return whether a file is in the sub-agent's own folder after resolving links."""
         if not self._folder or not isinstance(access, Reads | Writes):
             return False
-        try:
-            return real_path(access.path).is_relative_to(real_path(self._folder))
-        except UnknownValue:
-            return False
+        return access.path.resolve().is_relative_to(self._folder.resolve())
 
     def _make_policy(
         self,
@@ -353,3 +365,32 @@ def _is_dropped(rule: Rule, change: PermissionChange, source: str) -> bool:
     is_free = change.kind == "removeRules" and change.behavior == "allow" and source == ANSWER
     is_named = change.kind == "replaceRules" or rule.text in change.rules
     return is_named and (is_free or rule.source == source)
+
+
+def profile_of(
+    basis: Basis, policy: Policy, workspace: Workspace, is_bare: bool = False
+) -> Profile:
+    """Return the sandbox profile of a command: what rules deny is hidden, whoever allows it.
+
+    What a rule asks about is hidden as well, unless the user has confirmed the command.
+    """
+    hidden, locked = policy.denied("Read"), policy.denied("Edit")
+    if basis not in (Basis.USER, Basis.HOOK, Basis.BYPASS):
+        hidden += _patterns(policy.ask, "Read", policy)
+        locked += _patterns(policy.ask, "Edit", policy)
+    rules = [rule for rule in policy.deny if rule.tool == COMMANDS]
+    return Profile(
+        basis,
+        tuple(workspace.folders),
+        hidden=hidden,
+        locked=locked,
+        shown=_patterns(policy.allow, "Read", policy),
+        programs=tuple(name for rule in rules if (name := whole_program(rule))),
+        settings=workspace.confinement,
+        is_bare=is_bare,
+    )
+
+
+def _patterns(rules: Iterable[Rule], tool: str, policy: Policy) -> tuple[PathPattern, ...]:
+    named = [rule for rule in rules if rule.tool == tool and rule.about is not None]
+    return tuple(each for rule in named for each in patterns_of(rule, policy.places))

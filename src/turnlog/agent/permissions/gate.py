@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.permissions.commands import command_offers, is_excluded
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import suggestions
 from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
-from turnlog.agent.permissions.rules import COMMANDS
 from turnlog.agent.workspace.access import ApprovalMode, Basis, Runs, targets_of, with_targets
+from turnlog.agent.workspace.sandbox.profile import UNASKED
 from turnlog.agent.workspace.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
@@ -103,22 +104,16 @@ class _Judged(Struct, frozen=True):
     """Maps each path of the call to the path that it resolves to."""
     directory: DirectoryIdentity | None
     """The working directory that the verdict assumes."""
+    runs: Runs | None
+    """The command, if the call is one."""
 
-    def grant(self, basis: Basis, call_id: str) -> Grant:
+    def grant(self, basis: Basis, parts: Conversation, call_id: str) -> Grant:
         """Return the grant for the call, allowed on the given basis."""
-        verdict = self.verdict
-        # A person or a hook has approved the command as written, with its patterns unexpanded.
-        command = verdict.command if basis is verdict.basis else None
-        return Grant(
-            basis,
-            self.targets,
-            self.directory,
-            command,
-            verdict.footprint,
-            call_id=call_id,
-            guards_git=verdict.guards_git,
-            steadies_git=verdict.steadies_git,
-        )
+        runs, profile = self.runs, None
+        if runs is not None:
+            is_bare = is_unsandboxed(runs, parts)
+            profile = parts.rules.profile(basis, parts.workspace, is_bare)
+        return Grant(basis, self.targets, self.directory, profile, call_id)
 
 
 class _Consented(Struct, frozen=True):
@@ -156,7 +151,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         agent, kind = about.get("agent_id"), about.get("agent_type") or ""
         place = parts.workspace.cwd
         if tool.check:
-            await _check(tool.check(value, parts.workspace, judged.grant(basis, call["id"])))
+            await _check(tool.check(value, parts.workspace, judged.grant(basis, parts, call["id"])))
         shown = _with_words(verdict, outcome)
         question = Question(call["id"], tool.name, wanted, shown, agent, kind, place)
         allowed = await _ask(parts, question)
@@ -164,7 +159,25 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
             judged = await _judge(parts, tool, value)  # rules may still deny the changed input
-    return Admitted(tool, wanted, value, outcome, judged.grant(basis, call["id"]))
+    elif outcome.decision == "allow" and basis in UNASKED:
+        basis = Basis.HOOK
+    return Admitted(tool, wanted, value, outcome, judged.grant(basis, parts, call["id"]))
+
+
+async def admit_again(parts: Conversation, call: Fields, admitted: Admitted, why: str) -> Grant:
+    """Ask about a command that its sandbox was too narrow for; raise `Refused` if it may not run.
+
+    Running it twice is safe: so far it could change nothing but its private `/tmp`.
+    """
+    judged = await _judge(parts, admitted.tool, admitted.value)
+    remember = command_offers(judged.runs.command) if judged.runs else ()
+    verdict = Verdict(VerdictKind.ASK, why, remember, reasons=(why,))
+    about = parts.about_agent
+    agent, kind = about.get("agent_id"), about.get("agent_type") or ""
+    place = parts.workspace.cwd
+    question = Question(call["id"], admitted.tool.name, admitted.input, verdict, agent, kind, place)
+    allowed = await _ask(parts, question)
+    return judged.grant(allowed.basis, parts, call["id"])
 
 
 def _with_words(verdict: Verdict, outcome: HookOutcome) -> Verdict:
@@ -197,19 +210,15 @@ async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
     # A verdict may take a second. In a thread it does not hold up the console or an interrupt.
     verdict = await asyncio.to_thread(parts.rules.decide, tool.name, touched, parts.workspace)
     LOG.debug("%s: %s: %s", tool.name, verdict.kind, verdict.reason or verdict.basis)
+    runs = next((each for each in accesses if isinstance(each, Runs)), None)
     if verdict.kind is VerdictKind.DENY:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
-    return _Judged(verdict, targets, directory)
+    return _Judged(verdict, targets, directory, runs)
 
 
-async def may_linger(parts: Conversation, runs: Runs) -> bool:
-    """Return whether a running command may continue in the background without asking the user.
-
-    In the background, it may use files long after its verdict, when other commands have changed
-    them.
-    """
-    decided = asyncio.to_thread(parts.rules.decide, COMMANDS, [runs], parts.workspace)
-    return (await decided).kind is VerdictKind.ALLOW
+def is_unsandboxed(runs: Runs, parts: Conversation) -> bool:
+    """Return whether an allowed command runs without a sandbox, by its input or the settings."""
+    return runs.is_bare or is_excluded(runs.command, parts.rules.standing(parts.workspace))
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:

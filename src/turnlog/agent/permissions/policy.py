@@ -8,7 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.access import ApprovalMode, Basis, DirectoryUse
+from turnlog.agent.workspace.access import ApprovalMode, Basis, Tier
+from turnlog.agent.workspace.sandbox.patterns import PathPattern, anchored
 from turnlog.format.json_values import Fields
 
 
@@ -34,17 +35,8 @@ class Verdict(Struct, frozen=True):
     """True if it applies in every mode, whatever a hook says."""
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
-    basis: Basis = Basis.UNDERSTOOD
-    """The basis of an approval; it decides how strictly the call is confined."""
-    command: str | None = None
-    """For an allowed command: its text as it must run, with patterns replaced by their matches."""
-    footprint: DirectoryUse = DirectoryUse()
-    """For a command: the directories that it depends on."""
-    guards_git: bool = False
-    """For a command that a rule allows: True if git must run no program that a repository names."""
-    steadies_git: bool = False
-    """For a command: True if git must change and show only the files that its rules were compared
-    with, though the mode allows it."""
+    basis: Basis = Basis.READ
+    """The basis of an approval; it decides how strictly a command is confined."""
 
 
 class Policy(Struct, frozen=True):
@@ -58,8 +50,10 @@ class Policy(Struct, frozen=True):
     """The directory in which commands run."""
     directories: tuple[Path, ...]
     """Working directories; the first is where the session was started."""
-    added_path: str = ""
-    """The `PATH` that hooks and settings give to commands, in addition to the one at startup."""
+    tier: Tier = Tier.READ
+    """What commands may do unasked in the mode `default`."""
+    excluded: tuple[str, ...] = ()
+    """Patterns of commands that run without a sandbox."""
 
     @property
     def root(self) -> Path:
@@ -76,6 +70,11 @@ class Policy(Struct, frozen=True):
         """True if a deny or ask rule is about files."""
         return any(rule.tool in ("Read", "Edit") for rule in (*self.deny, *self.ask))
 
+    def denied(self, *tools: str) -> tuple[PathPattern, ...]:
+        """Return the path patterns of the deny rules for some tools."""
+        rules = [rule for rule in self.deny if rule.tool in tools]
+        return tuple(each for rule in rules for each in patterns_of(rule, self.places))
+
 
 class AccessDecision(Struct, frozen=True):
     """The decision about one access of a call."""
@@ -87,18 +86,20 @@ class AccessDecision(Struct, frozen=True):
     remember: tuple[str, ...] = ()
     is_guarded: bool = False
     """True if no rule can allow it."""
-    basis: Basis = Basis.UNDERSTOOD
-    """The basis of an approval; the default is the one that confines a command most."""
-    is_confinable: bool = False
-    """True if a rule may allow the command despite this, provided that it runs sandboxed."""
+    basis: Basis = Basis.READ
 
 
 ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
 
 
-def may_apply(rule: Rule) -> AccessDecision:
-    """Return the decision about a call that a deny or ask rule covers for all that is known."""
-    return AccessDecision(VerdictKind.ASK, f"{rule.text} may apply", is_firm=True)
+def patterns_of(rule: Rule, places: tuple[Path, ...]) -> tuple[PathPattern, ...]:
+    """Return the path patterns of a deny or ask rule: `Read(.env)` counts in every directory.
+
+    Settings in a repository's root apply to all of it: their `Read(app/.env)` means the same file
+    in a session that was started in `app`.
+    """
+    given = (anchored(rule.about or "**", rule.base, place) for place in (*places, rule.base))
+    return tuple(dict.fromkeys(given))
 
 
 def strictest(findings: list[AccessDecision]) -> Verdict:
@@ -114,8 +115,8 @@ def strictest(findings: list[AccessDecision]) -> Verdict:
             is_firm = any(each.is_firm for each in found)
             return Verdict(kind, "; ".join(reasons), offered, is_firm, reasons)
     reason = next((each.reason for each in findings if each.reason), "")
-    # `git status && npm test` runs as one command, so it needs the basis of its widest part.
-    widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.UNDERSTOOD)
+    # A call with several accesses needs the basis of its widest one.
+    widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.READ)
     return Verdict(VerdictKind.ALLOW, reason, basis=widest)
 
 

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.wildcards import fits, pattern_of
 from turnlog.errors import UsageError
 from turnlog.format.tools import RENAMED
@@ -29,15 +27,6 @@ HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 """A host name or address. Nothing else is accepted: `*` would be a pattern in a rule."""
 NOT_DENIED = ", so it does NOT deny any call"
 """Ends the message about a deny rule that is skipped."""
-
-
-class Match(Enum):
-    """The certainty with which a rule matches a call."""
-
-    NO = 0
-    MAYBE = 1
-    """It depends on a value that is only known when the command runs."""
-    YES = 2
 
 
 class Rule(Struct, frozen=True):
@@ -145,15 +134,11 @@ def server_in(tool: str) -> str | None:
     return "__".join(parts[:2]) if len(parts) == 3 and parts[0] == "mcp" else None
 
 
-def matches_command(rule: Rule, command: str) -> Match:
-    """Return how certainly a rule matches a command; a hole may stand for any text."""
-    if rule.tool != COMMANDS:
-        return Match.NO
-    if rule.about is None or any(fits(pattern, command) for pattern in rule.patterns):
-        return Match.YES
-    if HOLE in command and any(fits(each, command, in_holes=True) for each in rule.patterns):
-        return Match.MAYBE
-    return Match.NO
+def fits_command(rule: Rule, text: str) -> bool:
+    """Return whether a rule covers a simple command."""
+    return rule.tool == COMMANDS and (
+        rule.about is None or any(fits(pattern, text) for pattern in rule.patterns)
+    )
 
 
 def matches_use(rule: Rule, what: str | None) -> bool:

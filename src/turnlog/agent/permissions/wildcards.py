@@ -1,10 +1,10 @@
-"""Match commands, which may be only partly known, against the patterns of rules."""
+"""Match commands against the patterns of rules."""
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from turnlog.agent.permissions.bash import HOLE, Word
+from turnlog.agent.permissions.bash import Word
 
 ANY = "\x01"
 """In a pattern: any characters."""
@@ -16,63 +16,24 @@ TOKEN = re.compile(
 LITERAL = re.compile(r"\\([$`\"\\\n])")
 
 
-def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
-    """Return whether a text matches a pattern; with `in_holes`, whether it could match.
+def fits(pattern: str, text: str) -> bool:
+    """Return whether a text matches a pattern.
 
-    >>> fits(f"git {ANY}", "git push"), fits(f"git {ANY}", "gitk"), fits("git push", f"git {HOLE}")
-    (True, False, False)
-    >>> fits("git push", f"git {HOLE}", in_holes=True), fits("rm", f"git {HOLE}", in_holes=True)
+    >>> fits(f"git {ANY}", "git push"), fits(f"git {ANY}", "gitk")
     (True, False)
     """
-    start = pattern.partition(ANY)[0]
-    known = text.partition(HOLE)[0] if in_holes else text
-    # A fast path: most rules differ from a command in their first word.
-    if not (known.startswith(start) or (in_holes and start.startswith(known))):
-        return False
-    machine = _machine(pattern)
-    state = machine.spread(1)
-    for char in text:
-        if not state:
-            return False
-        is_hole = in_holes and char == HOLE
-        state = machine.all_from(state) if is_hole else machine.step(state, char)
-    return bool(state >> machine.length & 1)
-
-
-class _Machine:
-    """A pattern as a nondeterministic automaton; each bit of a state is a position in the pattern.
-
-    All positions advance at once, so there is no backtracking, however many wildcards there are.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self.length = len(pattern)
-        self.any = 0
-        self._places: dict[str, int] = {}
-        for place, char in enumerate(pattern):
-            if char == ANY:
-                self.any |= 1 << place
-            else:
-                self._places[char] = self._places.get(char, 0) | 1 << place
-
-    def spread(self, state: int) -> int:
-        """Add the position after each `ANY`, which may match the empty string."""
-        return state | (state & self.any) << 1
-
-    def step(self, state: int, char: str) -> int:
-        """Return the positions after one more character."""
-        return self.spread((state & self._places.get(char, 0)) << 1 | state & self.any)
-
-    def all_from(self, state: int) -> int:
-        """Return the positions after a hole: the first active one and all that follow it."""
-        first = (state & -state).bit_length() - 1
-        return (1 << (self.length + 1)) - (1 << first)
+    return _regex(pattern).fullmatch(text) is not None
 
 
 @lru_cache(maxsize=512)
-def _machine(pattern: str) -> _Machine:
-    # Adjacent wildcards mean the same as one; `spread` relies on there being only one.
-    return _Machine(re.sub(f"{ANY}+", ANY, pattern))
+def _regex(pattern: str) -> re.Pattern[str]:
+    # Possessive up to the next fixed text: there is no backtracking, however many wildcards.
+    first, *others = map(re.escape, re.sub(f"{ANY}+", ANY, pattern).split(ANY))
+    if not others:
+        return re.compile(first, re.S)
+    *inner, last = others
+    middle = "".join(f"(?>.*?{each})" for each in inner)
+    return re.compile(f"{first}{middle}.*{last}", re.S)
 
 
 def pattern_of(written: str) -> tuple[str, ...]:

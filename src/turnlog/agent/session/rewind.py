@@ -14,8 +14,7 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.path_access import is_guarded, is_inside
+from turnlog.agent.permissions.files import is_inside
 from turnlog.agent.session.backups import (
     Backup,
     FileSnapshot,
@@ -31,6 +30,7 @@ from turnlog.agent.session.disk_state import (
     is_same,
     last_changes,
 )
+from turnlog.agent.workspace.sandbox.protected import is_protected
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
 from turnlog.conversation.session import Session
@@ -278,12 +278,9 @@ def why_apart(path: Path, folders: Iterable[Path]) -> str:
 
     A stranger may have written the session: restoring `../.bash_profile` would run commands.
     """
-    try:
-        if not is_inside(path, folders):
-            return OUTSIDE
-        return PROTECTED if is_guarded(path, folders) else ""
-    except UnknownValue:
+    if not is_inside(path, folders):
         return OUTSIDE
+    return PROTECTED if is_protected(path, folders) else ""
 
 
 def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:

@@ -23,12 +23,12 @@ from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.system_prompt import surroundings
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.model.model_names import fast_model, model_named
-from turnlog.agent.permissions.path_access import escaped
 from turnlog.agent.session.entry_builders import meta, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.sandbox.patterns import escaped
 from turnlog.agent.workspace.shell.background_tasks import Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace

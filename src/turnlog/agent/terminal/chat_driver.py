@@ -18,7 +18,6 @@ from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.permissions.gate import may_linger
 from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.session.resume import continue_session, reopen
 from turnlog.agent.session.rewind import Rewound
@@ -57,7 +56,6 @@ WAITING = "turnlog is waiting for your input"
 IDLE_SECONDS = 60.0
 IDLE_SETTING = "messageIdleNotifThresholdMs"
 """The client's setting for this delay, in the client's own state file."""
-STAYS = "not moved: it would need permission to run in the background"
 COUNTED = 1 << 24
 """Maximum size of a session that is read to show its cost."""
 
@@ -215,12 +213,9 @@ class ChatDriver:
         return self.chat.parts.workspace.shells.foreground
 
     async def move_to_background(self, is_for_message: bool = False) -> None:
-        """Move the running calls to the background, except those that may not continue there."""
+        """Move the running calls to the background."""
         for call in list(self.foreground):
-            if call.runs is None or await may_linger(self.chat.parts, call.runs()):
-                call.move(is_for_message)
-            else:
-                self.display.note(STAYS)
+            call.move(is_for_message)
 
     def next_mode(self) -> None:
         """Switch to the next permission mode."""

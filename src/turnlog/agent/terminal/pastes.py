@@ -119,8 +119,8 @@ def _image_in(path: Path) -> Fields | None:
 def clipboard_image() -> Fields | None:
     """Return the clipboard image, if there is one and a program that can read it."""
     from turnlog.agent.workspace.image_blocks import fit
+    from turnlog.agent.workspace.programs import find_program
     from turnlog.agent.workspace.project_directories import project_root
-    from turnlog.agent.workspace.shell.command_environment import find_program
     from turnlog.agent.workspace.tool import ToolError
 
     for name, *arguments in CLIPBOARDS:

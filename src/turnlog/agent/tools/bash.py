@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +11,11 @@ from msgspec.structs import replace
 from turnlog.agent.workspace.access import Basis, Runs
 from turnlog.agent.workspace.git_operations import git_operation
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.sandbox.bubblewrap import Enclosure, Unavailable, enclose
+from turnlog.agent.workspace.sandbox.masks import TooManyMasks
+from turnlog.agent.workspace.sandbox.quarantine import protected_files, quarantine
 from turnlog.agent.workspace.shell.background_tasks import BackgroundCommand, ForegroundCall
-from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
-from turnlog.agent.workspace.shell.command_environment import (
-    CONFINED,
-    UNCONFIRMED,
-    environment_of,
-    shell_of,
-    shell_setup,
-)
-from turnlog.agent.workspace.shell.git_environment import UnguardedError, guard_git, steady_git
+from turnlog.agent.workspace.shell.command_environment import environment_of, shell_of
 from turnlog.agent.workspace.shell.processes import (
     Flood,
     Launch,
@@ -60,11 +53,21 @@ STAYS = (
     "Session cwd remains {cwd}; directory changes made by the backgrounded command do not apply "
     "to subsequent commands."
 )
+UNCOVERED = "Command was stopped: {path}, which a rule hides from it, was replaced meanwhile"
+REFUSED_WRITE = re.compile(r"^.*(?:Read-only file system|EROFS).*$", re.M | re.I)
+NO_NETWORK = re.compile(
+    r"could not resolve|name resolution|name or service not known|network is unreachable"
+    r"|ENETUNREACH|EAI_AGAIN|ENOTFOUND|no route to host|could not connect to|failed to connect"
+    r"|operation not permitted.*socket|connection refused",
+    re.I,
+)
+MAX_REASON = 200
 CHANGES_DIRECTORY = re.compile(r"(?<![\w./-])(?:cd|pushd|popd|chdir)(?![\w./-])")
 
 DESCRIPTION = f"""\
 Run a command in bash. The directory is kept from one call to the next, variables are not. \
-Commands that need no permission see only basic variables such as HOME, LANG and PATH. What \
+Commands that need no permission run in a sandbox: without network, without writing outside of \
+the project, and with an empty /tmp. What \
 the command prints comes back, both streams together; more than {LIMIT:,} characters are kept in a \
 file of which you get the start and the end. The command has no input, so it must not ask for any. \
 It is stopped after timeout milliseconds ({TIMEOUT:,} unless given, at most {LONGEST:,}). With \
@@ -82,20 +85,23 @@ class BashInput(Input, frozen=True):
     )
     timeout: Annotated[float | None, Meta(description="Milliseconds after which to stop it")] = None
     run_in_background: Annotated[bool, Meta(description="Do not wait until it ends")] = False
+    dangerously_disable_sandbox: Annotated[
+        bool,
+        Meta(description="Ask the user to run it without a sandbox, if it cannot work in one"),
+    ] = False
 
 
 def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
-    running = workspace.activity.running
-    return [Runs(given.command, given.run_in_background, running)]
+    is_bare = given.dangerously_disable_sandbox and workspace.confinement.allows_bare
+    return [Runs(given.command, given.run_in_background, is_bare)]
 
 
 async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     name = new_output_name()
-    # In a thread, as it lists git's configuration and looks up the sandbox's patterns on the disk.
+    # In a thread, as it looks up the files on the disk that the sandbox covers.
     wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant)
     if not given.run_in_background:
-        with workspace.activity.during(grant.footprint):
-            return await _run_to_end(wanted, given, workspace, output, grant)
+        return await _run_to_end(wanted, given, workspace, output, grant)
     return await _leave_running(wanted, given, workspace, grant)
 
 
@@ -112,51 +118,39 @@ async def _leave_running(
     return ToolOutcome(text, _described("") | {"backgroundTaskId": name})
 
 
-def _in_background(given: BashInput, workspace: Workspace, grant: Grant) -> Runs:
-    """Return the access of a running command as if it ran in the background, next to others."""
-    others = list(workspace.activity.running)
-    others.remove(grant.footprint)
-    return Runs(given.command, in_background=True, running=tuple(others))
-
-
 def _watch(
     running: RunningCommand, given: BashInput, workspace: Workspace, grant: Grant
 ) -> BackgroundCommand:
     """Let a command continue in the background."""
-    job = workspace.shells.add(
+    return workspace.shells.add(
         running.printed.stem,
         given.command,
         running,
         given.description or given.command,
         grant.call_id,
     )
-    # Until it ends, other commands need permission to move its directories.
-    number = workspace.activity.begin(grant.footprint)
-    job.watch.add_done_callback(lambda _: workspace.activity.end(number))
-    return job
 
 
 async def _run_to_end(
     wanted: Launch, given: BashInput, workspace: Workspace, output: Output, grant: Grant
 ) -> ToolOutcome:
     """Run a command and wait until it ends or the user moves it to the background."""
+    before = await asyncio.to_thread(protected_files, grant.profile)
     running = await _start(wanted)
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
-    is_unconfirmed = grant.basis in UNCONFIRMED
-    judged = partial(_in_background, given, workspace, grant) if is_unconfirmed else None
-    with running.left_in, workspace.shells.movable(judged) as call:
+    with running.left_in, workspace.shells.movable() as call:
         trouble = await _wait(running, limit, output, call)
         if trouble is None:
             job = _watch(running, given, workspace, grant)
             return _moved(job, workspace, call.is_for_message)
         moved = _move(running, workspace)
-        has_failed = bool(wanted.wrapper) and bool(running.code) and not running.has_started
     text, data = _read(running, given.command)
-    # bubblewrap worked when it was tried, but may fail later, as when namespaces run out. The shell
-    # had not started, so nothing runs twice. A sandbox that the settings require is never skipped.
-    if has_failed and text.startswith(FAILURE) and not workspace.confinement.is_on:
-        return await _run_bare(wanted, text, limit, workspace, output)
-    return _outcome(running, text, data, [note for note in (trouble, moved) if note])
+    created = await asyncio.to_thread(protected_files, grant.profile) - before
+    notes = [trouble, moved, UNCOVERED.format(path=running.lost) if running.lost else ""]
+    notes += await asyncio.to_thread(quarantine, created)
+    outcome = _outcome(running, text, data, [note for note in notes if note])
+    is_narrow = grant.basis is Basis.READ and running.code and not running.lost
+    return replace(outcome, wants=_wants(text)) if is_narrow else outcome
 
 
 def _moved(job: BackgroundCommand, workspace: Workspace, is_for_message: bool) -> ToolOutcome:
@@ -172,39 +166,23 @@ def _moved(job: BackgroundCommand, workspace: Workspace, is_for_message: bool) -
     return ToolOutcome(text, data)
 
 
-async def _run_bare(
-    wanted: Launch, why: str, limit: float, workspace: Workspace, output: Output
-) -> ToolOutcome:
-    """Run a command without the sandbox, which failed before the command's shell was started."""
-    running = await _start(replace(wanted, wrapper=()))
-    with running.left_in:
-        # Not movable: it was allowed because of the sandbox, so it must not outlive this call.
-        trouble = await _wait(running, limit, output, ForegroundCall()) or ""
-        moved = _move(running, workspace)
-    text, data = _read(running, wanted.command)
-    notes = [trouble, moved, f"The command ran without a sandbox, which failed to start: {why}"]
-    return _outcome(running, text, data, [note for note in notes if note])
+def _wants(text: str) -> str:
+    """Return what a command printed that its read-only sandbox refused; empty if nothing."""
+    if found := REFUSED_WRITE.search(text):
+        return f"it writes: {found[0].strip()[:MAX_REASON]}"
+    return "it needs the network" if NO_NETWORK.search(text) else ""
 
 
 def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Launch:
     """Choose the environment and sandbox of a command by the basis of its grant."""
-    cwd = _directory(workspace, grant)
-    command = written if grant.command is None else grant.command
-    folders, basis = workspace.folders, grant.basis
-    environment = environment_of(basis, workspace.environment, folders)
-    shell = shell_of(basis, folders)
+    cwd, folders, profile = _directory(workspace, grant), workspace.folders, grant.profile
     try:
-        if basis in CONFINED or (basis is Basis.RULE and grant.guards_git):
-            environment |= guard_git(command, cwd, environment)
-        elif basis is Basis.RULE or grant.steadies_git:
-            environment |= steady_git()
-        temporary = Path(tempfile.gettempdir())
-        wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)
-    except (UnguardedError, UsageError) as error:
+        enclosure = enclose(profile) if profile else Enclosure()
+    except (Unavailable, TooManyMasks, UsageError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
+    environment = environment_of(profile, workspace.environment)
     printed = results_folder(workspace.folder) / f"{name}.txt"
-    setup = shell_setup(basis, shell)
-    return Launch(command, cwd, printed, environment, shell, setup, wrapper)
+    return Launch(written, cwd, printed, environment, shell_of(profile, folders), enclosure)
 
 
 def _directory(workspace: Workspace, grant: Grant) -> Path:

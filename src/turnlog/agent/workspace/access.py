@@ -69,12 +69,17 @@ class ApprovalMode(StrEnum):
 
 
 class Basis(StrEnum):
-    """The basis on which a call is allowed, from the narrowest to the widest."""
+    """The basis on which a call is allowed, from the narrowest to the widest.
 
-    UNDERSTOOD = "understood"
-    """The analysis found only reads."""
-    EDITS = "edits"
-    """Writes in the working directories, in the mode acceptEdits."""
+    For a command, it decides about the sandbox (`sandbox.profile`).
+    """
+
+    LISTED = "listed"
+    """A command on the short list that runs without a sandbox, because none works here."""
+    READ = "read"
+    """Nothing outside of a private `/tmp` can be written, and there is no network."""
+    WRITE = "write"
+    """The working directories can be written."""
     RULE = "rule"
     HOOK = "hook"
     USER = "user"
@@ -82,13 +87,16 @@ class Basis(StrEnum):
     BYPASS = "bypass"
 
 
-class DirectoryUse(Struct, frozen=True):
-    """The directories that a command depends on."""
+class Tier(StrEnum):
+    """What commands may do unasked in the mode `default`, apart from what rules allow."""
 
-    places: tuple[Path, ...] = ()
-    """Directories in which its parts may run."""
-    displaced: tuple[Path, ...] = ()
-    """Directories that it moves or removes."""
+    NONE = "none"
+    """No sandbox works here: only the short list runs."""
+    LISTED = "listed"
+    """Only commands that the client runs unasked: a program decides about all others."""
+    READ = "read"
+    WRITE = "write"
+    """The settings turn the sandbox on, and let sandboxed commands run unasked."""
 
 
 class Runs(Struct, frozen=True, tag=True):
@@ -96,8 +104,8 @@ class Runs(Struct, frozen=True, tag=True):
 
     command: str
     in_background: bool = False
-    running: tuple[DirectoryUse, ...] = ()
-    """Commands running at the same time."""
+    is_bare: bool = False
+    """True if it is to run without a sandbox."""
 
 
 class Reads(Struct, frozen=True, tag=True):

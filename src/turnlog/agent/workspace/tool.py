@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.access import Access, Basis, DirectoryUse
+from turnlog.agent.workspace.access import Access, Basis
+from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
@@ -23,6 +24,8 @@ class ToolOutcome(Struct, frozen=True):
     data: Any = None
     """The structured result that the session records as `toolUseResult`."""
     is_error: bool = False
+    wants: str = ""
+    """What a command was refused that ran read-only: the reason to ask and run it again."""
     ends_turn: bool = False
     """True if the turn ends here: the call was the model's answer."""
 
@@ -39,15 +42,10 @@ class Grant(Struct, frozen=True):
     """Resolved target of each path when permission was decided; None if nothing was decided."""
     directory: DirectoryIdentity | None = None
     """The working directory that the decision is about; None if it applies to any."""
-    command: str | None = None
-    """The approved command, with the names that its patterns matched at that time."""
-    footprint: DirectoryUse = DirectoryUse()
+    profile: Profile | None = None
+    """The sandbox profile of a command; None for commands that the user types."""
     call_id: str = ""
     """The approved call; empty for commands that the user runs."""
-    guards_git: bool = False
-    """True if git must not run programs that a repository names, even if a rule allows it."""
-    steadies_git: bool = False
-    """True if git must obey no setting by which it changes or shows other files than expected."""
 
     def target(self, path: Path) -> Path:
         """Return the target of a path when permission was decided; raise if it was not covered."""

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from turnlog.agent.workspace.access import Tier
 from turnlog.agent.workspace.read_state import ReadState
+from turnlog.agent.workspace.sandbox.settings import Confinement
 from turnlog.agent.workspace.shell.background_tasks import Shells
-from turnlog.agent.workspace.shell.running_directories import Activity
-from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.agent.workspace.task_list import TaskList
 from turnlog.agent.workspace.web_pages import Pages
 
@@ -60,8 +60,6 @@ class Workspace:
     """Runs the hooks for an event of a task; returns the reason if they block it, else ""."""
     shells: Shells = field(default_factory=Shells)
     """Commands in the background."""
-    activity: Activity = field(default_factory=Activity)
-    """Running commands, including those of sub-agents, which share it."""
     pages: Pages = field(default_factory=Pages)
     """Pages fetched from the web."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
@@ -72,6 +70,8 @@ class Workspace:
     """Checks files that no call names, such as search results and memory files."""
     confinement: Confinement = field(default_factory=Confinement)
     """The sandbox settings for commands."""
+    tier: Tier = Tier.NONE
+    """What commands may do unasked."""
     ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None
     """Sends a prompt with server tools to a model, outside the conversation; returns blocks."""
 

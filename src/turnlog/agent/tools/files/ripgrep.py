@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_place
+from turnlog.agent.workspace.programs import find_program
 from turnlog.agent.workspace.project_directories import project_root
-from turnlog.agent.workspace.shell.command_environment import find_program
 from turnlog.agent.workspace.tool import ToolError
 
 CHUNK = 1 << 16

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnlog.agent.workspace.access import Runs
 from turnlog.agent.workspace.shell.processes import (
     Flood,
     RunningCommand,
@@ -95,8 +94,6 @@ BackgroundTask = BackgroundCommand | BackgroundAgent
 class ForegroundCall:
     """A running call that the user can move to the background."""
 
-    runs: Callable[[], Runs] | None = None
-    """Returns the access to check before it is moved; None if no check is needed."""
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is moved."""
     is_for_message: bool = False
@@ -135,9 +132,9 @@ class Shells:
     """Running calls that can be moved to the background."""
 
     @contextmanager
-    def movable(self, runs: Callable[[], Runs] | None = None) -> Generator[ForegroundCall]:
+    def movable(self) -> Generator[ForegroundCall]:
         """Let a running call be moved to the background."""
-        call = ForegroundCall(runs)
+        call = ForegroundCall()
         self.foreground.append(call)
         try:
             yield call

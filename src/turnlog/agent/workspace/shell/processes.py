@@ -2,7 +2,9 @@
 
 import asyncio
 import codecs
+import json
 import os
+import select
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
+
+from turnlog.agent.workspace.sandbox.bubblewrap import Enclosure
+from turnlog.agent.workspace.sandbox.seccomp import filtered
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -25,8 +30,13 @@ DESCRIPTORS = "/proc/self/fd"
 """Only Linux has it; there, a path below it leads to the open file itself."""
 LONGEST_PATH = 4096
 """Maximum bytes of a path (`PATH_MAX`)."""
-LARGEST = 1 << 30
+MAX_OUTPUT = 1 << 30
 """Maximum bytes of output."""
+MAX_PROCESSES = 8_192
+CHUNK = 1 << 16
+START_TICK = 0.005
+COPY_GRACE = 0.2
+"""Seconds to wait for the rest of the output of a command that left processes behind."""
 
 
 class Flood(Exception):
@@ -43,10 +53,8 @@ class Launch(Struct, frozen=True):
     environment: Mapping[str, str]
     shell: tuple[str, ...] = ("/bin/sh",)
     """The command line of the shell, without the command."""
-    setup: str = ""
-    """Shell code that runs before the command."""
-    wrapper: tuple[str, ...] = ()
-    """The command line that runs the shell in a sandbox, if any."""
+    enclosure: Enclosure = Enclosure()
+    """The sandbox that the shell runs in, if any."""
 
     @property
     def checks_directory(self) -> bool:
@@ -64,7 +72,9 @@ class Launch(Struct, frozen=True):
         if self.checks_directory:
             notes += f"[ . -ef {DESCRIPTORS}/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
             notes += f"exec {directory}<&-; "
-        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
+        if self.enclosure.argv:
+            notes += f"ulimit -u {MAX_PROCESSES} 2>/dev/null; "
+        return [*self.shell, "-c", f"{notes}{self.command}"]
 
 
 @dataclass
@@ -75,6 +85,12 @@ class RunningCommand:
     printed: Path
     left_in: IO[bytes]
     """The shell writes a line here when it starts, and its directory when it ends."""
+    copying: asyncio.Task[None]
+    """Copies the output from a pipe to the file: the command gets no descriptor of a file."""
+    watch: asyncio.Task[None] | None = None
+    """Ends the command if it loses what its sandbox covers."""
+    lost: str = ""
+    """The file that was uncovered, which ended the command."""
 
     @property
     def code(self) -> int | None:
@@ -105,31 +121,111 @@ class RunningCommand:
 async def launch(wanted: Launch) -> RunningCommand:
     """Start a command in a process group of its own, without input."""
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
-    # Appending: stdout and stderr share the file, and neither may overwrite the other.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    descriptor = os.open(wanted.printed, flags, 0o600)
-    directory = -1
+    reading, writing = os.pipe()
+    directory, informing, informed = -1, -1, -1
     try:
+        os.close(os.open(wanted.printed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         directory = os.open(wanted.cwd, os.O_RDONLY | os.O_DIRECTORY)
-        process = await asyncio.create_subprocess_exec(
-            *wanted.argv(left_in.fileno(), directory),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=descriptor,
-            stderr=descriptor,
-            cwd=wanted.cwd,
-            env=dict(wanted.environment),
-            start_new_session=True,
-            pass_fds=(left_in.fileno(), *([directory] if wanted.checks_directory else [])),
-        )
+        passed = [left_in.fileno(), *([directory] if wanted.checks_directory else [])]
+        enclosure, about = wanted.enclosure, list[str]()
+        if enclosure.covered:
+            informed, informing = os.pipe()
+            about = ["--info-fd", str(informing)]
+            passed.append(informing)
+        given = enclosure.argv[:1] + tuple(about) + enclosure.argv[1:]
+        with filtered(given, has_sockets=enclosure.has_sockets) as (wrapper, filters):
+            process = await asyncio.create_subprocess_exec(
+                *wrapper,
+                *wanted.argv(left_in.fileno(), directory),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                cwd=wanted.cwd,
+                env=dict(wanted.environment),
+                start_new_session=True,
+                pass_fds=[*passed, *filters],
+            )
     except BaseException:
         left_in.close()
+        os.close(reading)
         wanted.printed.unlink(missing_ok=True)
         raise
     finally:
-        os.close(descriptor)
-        if directory >= 0:
-            os.close(directory)
-    return RunningCommand(process, wanted.printed, left_in)
+        for descriptor in (writing, directory, informing):
+            if descriptor >= 0:
+                os.close(descriptor)
+    copying = asyncio.create_task(_copy(reading, wanted.printed))
+    running = RunningCommand(process, wanted.printed, left_in, copying)
+    if informed >= 0:
+        running.watch = asyncio.create_task(_guard(running, informed, enclosure.covered))
+    return running
+
+
+async def _copy(descriptor: int, target: Path) -> None:
+    """Copy what a command prints to a file, until all processes have closed the pipe."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        with target.open("ab", buffering=0) as file:
+            while chunk := await reader.read(CHUNK):
+                if file.tell() <= MAX_OUTPUT:
+                    file.write(chunk)
+    finally:
+        transport.close()
+
+
+async def _guard(running: RunningCommand, informed: int, covered: tuple[Path, ...]) -> None:
+    """Kill a command if a file that its sandbox covers is replaced from outside.
+
+    A mount vanishes with the file that it covers: an editor that saves `.env` by renaming a new
+    file would uncover it.
+    """
+    pid = await asyncio.to_thread(_child_of, informed)
+    while not running.has_started and running.code is None:
+        await asyncio.sleep(START_TICK)
+    try:
+        table = Path(f"/proc/{pid}/mountinfo").open("rb", buffering=0)  # noqa: SIM115
+    except OSError:  # it has ended
+        return
+    events, changed = select.epoll(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        events.register(table, select.EPOLLPRI | select.EPOLLERR)
+        loop.add_reader(events.fileno(), changed.set)
+        while running.code is None:
+            mounted = _mount_points(table)
+            if mounted and (lost := next((p for p in covered if p not in mounted), None)):
+                running.lost = str(lost)
+                _signal([running.process.pid, *_descendants(running.process.pid)], signal.SIGKILL)
+                return
+            await changed.wait()
+            changed.clear()
+            events.poll(0)
+    finally:
+        loop.remove_reader(events.fileno())
+        events.close()
+        table.close()
+
+
+def _child_of(informed: int) -> int:
+    """Return the process in the sandbox, from what bubblewrap writes about it."""
+    text = b""
+    with os.fdopen(informed, "rb", buffering=0) as pipe:
+        while b"}" not in text and (chunk := pipe.read(CHUNK)):
+            text += chunk
+    return int(json.loads(text)["child-pid"]) if b"}" in text else -1
+
+
+def _mount_points(table: IO[bytes]) -> set[Path]:
+    table.seek(0)
+    try:
+        lines = table.read().splitlines()
+    except OSError:
+        return set()
+    found = (line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines)
+    return {Path(os.fsdecode(name)) for name in found}
 
 
 def exit_status(code: int | None) -> int:
@@ -218,7 +314,17 @@ async def follow(running: RunningCommand, report: Callable[[str], None]) -> None
             await asyncio.wait({ended}, timeout=TICK)
             if text := tail.more(SHOWN):
                 report(text)
-            if tail.offset > LARGEST:
+            if tail.offset > MAX_OUTPUT:
                 raise Flood
+        await settle(running)
+        if text := tail.more(SHOWN):
+            report(text)
     finally:
         ended.cancel()
+
+
+async def settle(running: RunningCommand) -> None:
+    """Wait for the last output of a command that has ended, unless it left processes behind."""
+    await asyncio.wait({running.copying}, timeout=COPY_GRACE)
+    if running.watch is not None:
+        running.watch.cancel()
