@@ -17,8 +17,7 @@ from data.files import session_files
 from support.tmux import NO_TMUX
 from turnlog.agent.permissions.consent import SANDBOX
 from turnlog.agent.workspace.repository import CEILINGS
-from turnlog.agent.workspace.shell.bubblewrap import is_working
-from turnlog.agent.workspace.programs import find_program
+from turnlog.agent.workspace.sandbox.bubblewrap import why_unavailable
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in filter(_has_screen, items):
         item.add_marker(pytest.mark.flaky(reruns=2))
     needing = [item for item in items if item.get_closest_marker(NEEDS_BWRAP)]
-    program = find_program("bwrap") if needing else None
-    if needing and not (program and is_working(program)):
-        reason = f"{program} cannot create namespaces here" if program else "bwrap is not installed"
+    if needing and (reason := why_unavailable()):
         for item in needing:
             item.add_marker(pytest.mark.skip(reason=reason))
 
