@@ -968,6 +968,35 @@ OTHER_TOOLS = [
     *_rows("deny", "Skill: deploy", deny="Skill(deploy *)", allow="Skill"),
 ]
 
+SEVERAL_LINES = (
+    "python3 -c 'import os\nprint(1)'",
+    "perl -e 'my $x;\nprint 1'",
+    "sed -e 's/a/b/\ns/c/d/' read.md",
+    "awk '{\nprint $1\n}' read.md",
+    "curl -d '{\n\"a\": 1}' https://example.org",
+    "gh pr create --body 'a\nb'",
+    "psql -c 'select 1\nfrom x'",
+    "node -e 'let a\nlet b'",
+    "bash -c 'ls\nls'",
+    f"python3 -c '{'print(1); ' * 40}\nprint(2)'",
+)
+"""Commands with an argument of several lines, which might also be the name of a file."""
+
+NEWLINES = [
+    *_texts("allow", *SEVERAL_LINES, allow="Bash", deny="Read(/conf/zzz.key)"),
+    *_texts("allow", *SEVERAL_LINES, deny="Read(/conf/zzz.key)", mode="bypassPermissions"),
+    *_texts("ask", *SEVERAL_LINES, deny="Read(/conf/zzz.key)"),
+    *_texts("ask", "perl -pe 's/a/secret/' read.md", allow="Bash", deny="Read(*secret*)"),
+    *_texts(
+        "deny", "cat secrets/key", "perl -pe 1 .env", allow="Bash", deny="Read(.env)\nRead(key)"
+    ),
+    Case("deny", "Read: {project}/a\nb.key", deny="Read(*.key)"),
+    Case("deny", "Read: {project}/a\nb/.env", deny="Read(.env)"),
+    Case("deny", "Read: {project}/secrets/a\nb", deny="Read(/secrets/**)"),
+    Case("deny", "Read: {project}/x/a\nb/key", deny="Read(/x/**/key)"),
+    Case("allow", "Read: {project}/a\nb", deny="Read(.env)"),
+]
+
 JQ = [
     *_texts(
         "allow",
@@ -1009,6 +1038,7 @@ SUBCOMMANDS = [
 
 CASES = [
     *ORDER,
+    *NEWLINES,
     *JQ,
     *SUBCOMMANDS,
     *COMMAND_RULES,

@@ -1,5 +1,6 @@
 """Commands in bubblewrap: what they can write and reach."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from support.tool_calls import Calls
+from turnlog.agent.sandbox.seccomp import filtered
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes, wrapper_of
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
@@ -16,6 +19,11 @@ from turnlog.errors import UsageError
 GONE = "/not/there/bwrap"
 ON = Confinement(is_on=True)
 HOSTS = Confinement(is_on=True, filters_hosts=True)
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    return Calls(tmp_path)
 
 
 @pytest.fixture
@@ -29,9 +37,15 @@ def run(
     work: Path, command: str, options: Confinement = ON, basis: Basis = Basis.USER
 ) -> subprocess.CompletedProcess[str]:
     wrapper = wrapper_of(basis, options, [work], work.parent / "temporary")
-    return subprocess.run(
-        [*wrapper, "sh", "-c", command], cwd=work, capture_output=True, text=True, check=False
-    )
+    with filtered(wrapper) as (whole, filters):
+        return subprocess.run(
+            [*whole, "sh", "-c", command],
+            cwd=work,
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=filters,
+        )
 
 
 def test_without_a_word_in_the_settings_a_command_is_left_as_it_is(work: Path) -> None:
@@ -186,8 +200,37 @@ def test_what_is_locked_cannot_be_written(work: Path, path: str) -> None:
 
 
 @pytest.mark.needs_bwrap
-def test_variables_can_be_taken_away(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("environment", ["env", "tr '\\0' '\\n' < /proc/1/environ"])
+def test_variables_can_be_taken_away(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, environment: str
+) -> None:
+    """Process 1 in the sandbox is bubblewrap itself."""
     monkeypatch.setenv("SHOP_TOKEN", "SECRET")
-    options = Confinement(is_on=True, variables=("SHOP_TOKEN",))
-    assert run(work, 'echo "[$SHOP_TOKEN]"').stdout == "[SECRET]\n"
-    assert run(work, 'echo "[$SHOP_TOKEN]"', options).stdout == "[]\n"
+    command = f"{environment} | grep -a ^SHOP_TOKEN || echo none"
+    calls.workspace.confinement = ON
+    assert calls.text("Bash", command=command) == "SHOP_TOKEN=SECRET"
+    calls.workspace.confinement = replace(ON, variables=("SHOP_TOKEN", "A=B", ""))
+    assert calls.text("Bash", command=command) == "none"
+
+
+@pytest.mark.needs_bwrap
+@pytest.mark.parametrize("basis", list(Basis))
+def test_settings_of_the_kernel_stay_as_they_are(work: Path, basis: Basis) -> None:
+    """Root owns them, and needs no capability to write them."""
+    path = "/proc/sys/kernel/core_pattern"
+    done = run(work, f"cat {path} && cat {path} > {path}", basis=basis)
+    assert done.returncode != 0
+    assert "Read-only file system" in done.stderr or os.geteuid()
+
+
+@pytest.mark.needs_bwrap
+def test_a_command_reaches_no_socket_of_another_process(calls: Calls) -> None:
+    path = str(calls.root / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        program = f"import socket; socket.socket(socket.AF_UNIX).connect('{path}')"
+        command = f'python3 -c "{program}"'
+        assert not calls.run("Bash", command=command).is_error
+        calls.workspace.confinement = ON
+        assert "Operation not permitted" in str(calls.run("Bash", command=command).content)

@@ -285,6 +285,7 @@ def _guard_guess(
     """Check a text that looks like a path; `is_named` is true if it is a whole argument."""
     if found := restricted(path, policy, READING):
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
+        is_sure &= is_there(path)  # or it may be a program, as in `perl -e 's/secret/x/'`
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
     if is_named and call.name in COPYING | RECURSING and _has_rules(policy, "Read"):
         yield from _guard_packing(path, policy)

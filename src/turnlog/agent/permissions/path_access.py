@@ -303,8 +303,7 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
 def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
     """Return whether a deny or ask rule covers a file under any of its names.
 
-    Case and Unicode composition are ignored, as on some file systems. A newline in a name defeats
-    patterns, so every rule covers such a name.
+    Case and Unicode composition are ignored, as on some file systems.
     """
     if rule.about is None:
         return True
@@ -313,9 +312,7 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
     written = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
     starts = [(base, _wide(pattern)) for base, pattern in written]
     starts += [linked for start in starts for linked in linked_starts(*start)]
-    return any(_is_about(pattern, _both(base), names) for base, pattern in starts) or any(
-        "\n" in str(name) for name in names
-    )
+    return any(_is_about(pattern, _both(base), names) for base, pattern in starts)
 
 
 @lru_cache(maxsize=4_096)
@@ -446,7 +443,8 @@ def _spec(pattern: str) -> "GitIgnoreSpec":
     for each in found.patterns:
         regex: re.Pattern[str] | None = getattr(each, "regex", None)
         if regex:
-            quick = re.compile(_without_backtracking(regex.pattern))
+            # A name may contain newlines.
+            quick = re.compile(_without_backtracking(regex.pattern), re.DOTALL)
             each.regex = quick  # pyright: ignore[reportAttributeAccessIssue]
     return found
 

@@ -200,6 +200,9 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
             environment |= steady_git()
         temporary = Path(tempfile.gettempdir())
         wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)
+        # bubblewrap's own environment can be read inside, so `--unsetenv` would hide nothing.
+        for hidden in workspace.confinement.variables if wrapper else ():
+            environment.pop(hidden, None)
     except (UnguardedError, UsageError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
     printed = results_folder(workspace.folder) / f"{name}.txt"

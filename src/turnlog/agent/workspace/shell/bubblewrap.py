@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.agent.sandbox.seccomp import filtered
 from turnlog.agent.workspace.access import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
@@ -95,16 +96,18 @@ def wrapper_of(
 @lru_cache(maxsize=8)
 def is_working(program: str) -> bool:
     """Return whether bubblewrap can start a command here; containers often forbid namespaces."""
-    argv = [program, *_narrow_options(Basis.UNDERSTOOD, Confinement(), []), "--", "/bin/sh", "-c"]
+    options = _narrow_options(Basis.UNDERSTOOD, Confinement(), [])
     try:
-        done = subprocess.run(
-            [*argv, ":"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        with filtered([program, *options]) as (wrapper, filters):
+            done = subprocess.run(
+                [*wrapper, "--", "/bin/sh", "-c", ":"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=PATIENCE,
+                pass_fds=filters,
+            )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
 
@@ -136,10 +139,11 @@ def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[s
         *([] if rules.is_online else ["--unshare-net"]),
         *_capabilities(bool(folders)),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        # Root owns its files, and `core_pattern` names a program that the kernel runs outside.
+        *("--ro-bind", "/proc/sys", "/proc/sys"),
         *(option for mount in sorted(places.mounts()) for option in mount.options),
         *(part for path in places.emptied for part in ("--remount-ro", str(path))),
         *("--setenv", "TMPDIR", str(temporary)),
-        *(part for name in rules.variables for part in ("--unsetenv", name)),
     ]
 
 

@@ -13,6 +13,8 @@ from typing import IO
 
 from msgspec import Struct
 
+from turnlog.agent.sandbox.seccomp import filtered
+
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 STEP = 0.05
@@ -46,7 +48,7 @@ class Launch(Struct, frozen=True):
     setup: str = ""
     """Shell code that runs before the command."""
     wrapper: tuple[str, ...] = ()
-    """The command line that runs the shell in a sandbox, if any."""
+    """The command line of bubblewrap, if the shell runs in a sandbox."""
 
     @property
     def checks_directory(self) -> bool:
@@ -64,7 +66,7 @@ class Launch(Struct, frozen=True):
         if self.checks_directory:
             notes += f"[ . -ef {DESCRIPTORS}/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
             notes += f"exec {directory}<&-; "
-        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
+        return [*self.shell, "-c", f"{notes}{self.setup}{self.command}"]
 
 
 @dataclass
@@ -111,16 +113,19 @@ async def launch(wanted: Launch) -> RunningCommand:
     directory = -1
     try:
         directory = os.open(wanted.cwd, os.O_RDONLY | os.O_DIRECTORY)
-        process = await asyncio.create_subprocess_exec(
-            *wanted.argv(left_in.fileno(), directory),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=descriptor,
-            stderr=descriptor,
-            cwd=wanted.cwd,
-            env=dict(wanted.environment),
-            start_new_session=True,
-            pass_fds=(left_in.fileno(), *([directory] if wanted.checks_directory else [])),
-        )
+        passed = [left_in.fileno(), *([directory] if wanted.checks_directory else [])]
+        with filtered(wanted.wrapper) as (wrapper, filters):
+            process = await asyncio.create_subprocess_exec(
+                *wrapper,
+                *wanted.argv(left_in.fileno(), directory),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=descriptor,
+                stderr=descriptor,
+                cwd=wanted.cwd,
+                env=dict(wanted.environment),
+                start_new_session=True,
+                pass_fds=[*passed, *filters],
+            )
     except BaseException:
         left_in.close()
         wanted.printed.unlink(missing_ok=True)

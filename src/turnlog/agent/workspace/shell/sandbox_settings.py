@@ -120,7 +120,7 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     # user's paths.
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
-    variables = [name.name for each in all_of for name in each.credentials.env_vars or []]
+    variables = (name.name for each in all_of for name in each.credentials.env_vars or [])
     is_open, filters = _hosts(all_of, managed)
     return Confinement(
         is_on=bool(_last(each.sandbox.enabled for each in all_of)),
@@ -131,8 +131,7 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
         unwritable=_paths(all_of, lambda each: each.files.deny_write),
         hidden=_paths(all_of, lambda each: each.files.deny_read) + secret,
         shown=_paths(managed if only_managed else all_of, lambda each: each.files.allow_read),
-        # bubblewrap fails on a name that no variable can have.
-        variables=tuple(name for name in variables if name and not {"=", "\0"} & {*name}),
+        variables=tuple(variables),
         is_online=is_open and not filters,
         filters_hosts=filters,
     )
