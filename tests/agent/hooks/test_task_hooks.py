@@ -164,6 +164,35 @@ def test_a_to_do_list_is_there_again_in_a_resumed_session(
     assert results(path)[-1][1] == {"oldTodos": steps, "newTodos": []}
 
 
+@pytest.mark.parametrize("model", ["claude-opus-4-7", "claude-opus-5-5"])
+def test_a_model_that_repeats_calls_of_an_old_session_can_call_any_of_the_tools(
+    store: Store, project: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.delenv("CLAUDE_CODE_ENABLE_TODO_TOOLS")
+    steps = [{"content": "Do A", "status": "pending", "activeForm": "Doing A"}]
+    listing = called(("t1", "TodoWrite", {"todos": steps}))
+    path = hold(store, api, ChatOptions(cwd=project, model=model), listing, CREATE)
+    (_, replaced), (created, _) = results(path)
+    assert replaced == {"oldTodos": [], "newTodos": steps}
+    assert created == "Task #1 created successfully: Do A"
+    assert "TodoWrite" not in [tool["name"] for tool in api.requests[0].body["tools"]]
+
+
+@pytest.mark.parametrize(("tools", "deny"), [(None, ("TodoWrite",)), (("Bash",), ())])
+def test_a_tool_that_the_user_leaves_out_is_not_accepted(
+    store: Store,
+    project: Path,
+    api: ScriptedApi,
+    tools: tuple[str, ...] | None,
+    deny: tuple[str, ...],
+) -> None:
+    steps = [{"content": "Do A", "status": "pending", "activeForm": "Doing A"}]
+    listing = called(("t1", "TodoWrite", {"todos": steps}))
+    options = ChatOptions(cwd=project, tools=tools, deny=deny)
+    ((text, _),) = results(hold(store, api, options, listing))
+    assert "No such tool available" in text
+
+
 def test_a_rule_denies_the_tools(store: Store, project: Path, api: ScriptedApi) -> None:
     (store.root / "settings.json").parent.mkdir(parents=True, exist_ok=True)
     (store.root / "settings.json").write_text('{"permissions": {"deny": ["TaskCreate"]}}')

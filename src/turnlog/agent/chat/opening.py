@@ -397,11 +397,12 @@ def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
     asking = [ASK_USER_QUESTION, *PlanApproval(chat.store, chat.parts).tools()]
     asked = asking if chat.parts.ask else []
     every = toolbox(agent, *asked, *_skills(chat), *chat.servers.tools)
-    tracking = chosen_tracking()
-    every = {
-        name: each for name, each in every.items() if not is_tracking(name) or name in tracking
+    usable = offered_tools(every, options.tools, options.deny)
+    chat.parts.accepted = {name: each for name, each in usable.items() if is_tracking(name)}
+    chosen = chosen_tracking()
+    offered = {
+        name: each for name, each in usable.items() if not is_tracking(name) or name in chosen
     }
-    offered = offered_tools(every, options.tools, options.deny)
     if not demands_tracking((*(options.tools or ()), *options.allow)):
         chat.parts.tracking = {name: each for name, each in offered.items() if is_tracking(name)}
     if chat.answer:

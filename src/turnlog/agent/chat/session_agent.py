@@ -31,7 +31,7 @@ def take_role(parts: Parts, definition: AgentDefinition, options: ChatOptions) -
         parts.system[0] = definition.prompt
     if definition.model and not options.model and not options.resume:
         parts.choice = with_model(parts.choice, definition.model, os.environ)
-    for tools in (parts.tools, parts.tracking):
+    for tools in (parts.tools, parts.tracking, parts.accepted):
         for name, tool in list(tools.items()):
             if not definition.may_use(name, tool.server):
                 del tools[name]

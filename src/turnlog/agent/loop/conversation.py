@@ -101,6 +101,8 @@ class Parts:
     """Background agents that ended between turns; the next turn counts their usage."""
     tracking: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """Tools of the task list, which only some models are offered."""
+    accepted: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    """Tools that may be called without being offered: a resumed session has calls of them."""
     demand: Callable[[], str | None] = lambda: None
     """Called when the model stops making calls; returns a demand to continue with, or None."""
 

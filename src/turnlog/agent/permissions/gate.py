@@ -41,6 +41,8 @@ class Conversation(Protocol):
     @property
     def tools(self) -> Mapping[str, Tool]: ...
     @property
+    def accepted(self) -> Mapping[str, Tool]: ...
+    @property
     def workspace(self) -> Workspace: ...
     @property
     def hooks(self) -> Hooks: ...
@@ -126,7 +128,7 @@ class _Consented(Struct, frozen=True):
 
 async def admit(parts: Conversation, call: Fields) -> Admitted:
     """Admit a call; raise `Refused`, `Deferred` or `Invalid` if it may not run."""
-    tool = parts.tools.get(call["name"])
+    tool = parts.tools.get(call["name"]) or parts.accepted.get(call["name"])
     if tool is None:
         raise Invalid(NO_TOOL.format(name=call["name"]))
     given = _unanswered(tool.name, call["input"])
