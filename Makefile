@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench bench-lake test-scout test-spark clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs bench bench-lake test-scout test-spark clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -29,7 +29,7 @@ check: lint types imports tests
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cog -P -I scripts --check README.md docs/chat.md docs/commands.md docs/permissions.md docs/tracing.md
+	$(BIN)/cog -P -I scripts --check README.md docs/chat.md docs/commands.md docs/tracing.md
 
 types: .venv/developing
 	$(BIN)/basedpyright
@@ -72,14 +72,8 @@ test-scout: .venv/developing .cache/scout/installed  ## run scanners of inspect_
 docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
 	$(BIN)/python scripts/stored_help.py
 	$(BIN)/python scripts/man_page.py
-	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/permissions.md docs/tracing.md
+	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/tracing.md
 	PYTHONPATH=tests $(BIN)/python scripts/pictures.py
-
-# Generated shell commands against the permission policy; those that are allowed run in a real bash.
-SECONDS ?= 60
-SEED ?= $(shell date +%s)
-fuzz: .venv/developing  ## attack the permission policy for a while: make fuzz SECONDS=600 SEED=7
-	PYTHONPATH=tests $(BIN)/python -m agent.permissions.fuzz $(SECONDS) $(SEED)
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
 	$(BIN)/python bench/run.py

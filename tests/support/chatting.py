@@ -21,6 +21,7 @@ from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
 from turnlog.agent.session.entry_builders import EntryDefaults
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.workspace.access import Access, ApprovalMode, Basis, Uses
+from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.tool import Grant, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
@@ -45,6 +46,9 @@ class AllowAll:
         return Verdict(
             self.kinds.get(tool, VerdictKind.ALLOW), f"a rule about {tool}", basis=Basis.RULE
         )
+
+    def profile(self, basis: Basis, workspace: Workspace, is_bare: bool = False) -> Profile:
+        return Profile(Basis.BYPASS, ())
 
     def standing(self, workspace: Workspace) -> Policy:
         return Policy((), (), (), self.mode, workspace.cwd, (workspace.root,))

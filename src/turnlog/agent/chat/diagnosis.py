@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from turnlog import __version__
 from turnlog.agent.chat.opening import Chat
+from turnlog.agent.chat.rule_doubts import RuleNames, rule_doubts
 from turnlog.agent.config.settings import MANAGED
 from turnlog.agent.config.settings_content import read_settings
 from turnlog.agent.mcp.connections import spelt
 from turnlog.agent.model.messages_api import KEYS
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
-from turnlog.agent.permissions.rule_doubts import RuleNames, rule_doubts
 from turnlog.agent.tools.files.ripgrep import program as ripgrep
 from turnlog.agent.workspace.programs import find_program
 from turnlog.agent.workspace.project_directories import LARGEST, SERVERS, settings_files
