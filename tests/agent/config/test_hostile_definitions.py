@@ -16,6 +16,7 @@ from turnlog.agent.config.frontmatter import HeadError, number_of, split_head
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.memory_text import imports_of
 from turnlog.agent.config.settings import load
+from turnlog.agent.workspace.sandbox.patterns import PathPattern
 from turnlog.store.paths import Store, expand_user
 
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -184,7 +185,7 @@ def test_a_home_of_nobody_stays_as_it_is_written(store: Store, tmp_path: Path) -
     text = json.dumps({"sandbox": said, "permissions": rules})
     put(tmp_path / ".claude" / "settings.json", text)
     settings = load(store, tmp_path)
-    assert settings.sandbox.hidden == (f"{tmp_path}/~nosuchuser/x",)
+    assert settings.sandbox.hidden == (PathPattern(tmp_path, "/~nosuchuser/x"),)
     assert settings.directories == (tmp_path, tmp_path / "~nosuchuser")
 
 

@@ -21,6 +21,7 @@ from turnlog.agent.session.entry_builders import new_slug
 from turnlog.agent.workspace.programs import search_path
 from turnlog.agent.workspace.project_directories import CONFIG, ConfigDirectory, local_folder
 from turnlog.agent.workspace.repository import branch_of, repository_of
+from turnlog.agent.workspace.sandbox.quarantine import has_plain_config
 from turnlog.errors import Conflict, TurnlogError, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -194,10 +195,11 @@ def _repository(origin: Path, is_trusted: bool) -> Path:
         raise UsageError(
             f"--worktree needs a git repository, and {origin} is not in one", "git init"
         )
-    # Hooks, filters and other programs that the repository names run in a checkout.
-    if not is_trusted:
-        raise UsageError("--worktree runs git in a project that is not trusted", "--trust")
-    return local_folder(repository)
+    # A checkout runs filters and monitors of the configuration; hooks are switched off.
+    top = local_folder(repository)
+    if not is_trusted and not has_plain_config(top / ".git"):
+        raise UsageError("--worktree would run programs that the repository names", "--trust")
+    return top
 
 
 def _git(place: Path, is_trusted: bool, *arguments: str) -> str:

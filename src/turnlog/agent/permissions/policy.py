@@ -50,7 +50,7 @@ class Policy(Struct, frozen=True):
     """The directory in which commands run."""
     directories: tuple[Path, ...]
     """Working directories; the first is where the session was started."""
-    tier: Tier = Tier.READ
+    tier: Tier = Tier.LISTED
     """What commands may do unasked in the mode `default`."""
     excluded: tuple[str, ...] = ()
     """Patterns of commands that run without a sandbox."""

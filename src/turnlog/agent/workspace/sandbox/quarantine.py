@@ -60,12 +60,19 @@ def _running_parts(git: Path) -> Iterator[Path]:
     """Yield the hooks of a repository, and its configuration if it may name programs."""
     hooks = git / "hooks"
     yield from (p for p in hooks.glob("*") if p.suffix != ".sample") if hooks.is_dir() else ()
+    if not has_plain_config(git):
+        yield git / "config"
+
+
+def has_plain_config(git: Path) -> bool:
+    """Return whether the configuration of a git directory, if any, names no program."""
     try:
         lines = (git / "config").read_bytes()[:MAX_CONFIG].splitlines()
+    except FileNotFoundError:
+        return True
     except OSError:
-        return
-    if not all(map(PLAIN_CONFIG.fullmatch, lines)):
-        yield git / "config"
+        return False
+    return all(map(PLAIN_CONFIG.fullmatch, lines))
 
 
 def _move(path: Path) -> str:

@@ -4,12 +4,13 @@ Names, scopes and path syntax follow the client (2.1.328, documented). A setting
 apply exactly is applied more strictly, and named when a chat starts.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.sandbox.patterns import PathPattern
+from turnlog.agent.workspace.sandbox.patterns import PathPattern, escaped
 from turnlog.store.paths import expand_user
 
 ANYWHERE = "*"
@@ -227,8 +228,10 @@ def _pattern(written: str, base: Path) -> PathPattern:
     plain = written[1:] if written.startswith("//") else str(expand_user(written))
     if plain.startswith("/"):
         return PathPattern(Path("/"), plain.rstrip("/") or "/")
+    if ".." in Path(plain).parts:
+        return PathPattern(Path("/"), os.path.normpath(f"{escaped(base)}/{plain}"))
     # Unlike in rules, a name without a slash is that in the base itself.
-    return PathPattern(base, f"/{plain.removeprefix('./').rstrip('/')}")
+    return PathPattern(base, f"/{plain.rstrip('/') if plain != '.' else ''}".replace("/./", "/"))
 
 
 def _program(entry: SandboxEntry) -> str | None:
