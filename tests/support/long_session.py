@@ -95,7 +95,7 @@ def _row(n: int, place: int) -> Fields:
     line = n * 20 + min(place, 19)
     if place == 0:
         text = f"prompt of turn {n}"
-        return {"type": "prompt", "n": n, "kind": "typed", "text": text, "line": line} | {
+        return {"type": "prompt", "n": n, "marks": [], "text": text, "line": line} | {
             "time": None,
             "mode": None,
             "images": [],
