@@ -33,7 +33,9 @@ class NoAnswer(Exception):
     """Bash did not answer, or did not accept the command."""
 
 
-def find_disagreement(command: str, script: Script, bash: str) -> str | None:
+def find_disagreement(
+    command: str, script: Script, bash: str, longest_wait: float = LONGEST_WAIT
+) -> str | None:
     """Return why bash's parse of a command may differ from ours; None if they agree.
 
     `script` is our parse of the command. Also returns None for bash before 5.0, which cannot print
@@ -48,7 +50,7 @@ def find_disagreement(command: str, script: Script, bash: str) -> str | None:
     texts = {command: script} | {text: parse_script(text) for text in script.backticked}
     marked = [_mark(*each) if marks_words else "" for each in texts.items()]
     try:
-        printed = _print((*texts, *marked), bash)
+        printed = _print((*texts, *marked), bash, longest_wait)
     except NoAnswer as problem:
         return str(problem)
     for each, plain, behind in zip(texts.values(), printed, printed[len(texts) :], strict=False):
@@ -60,7 +62,7 @@ def find_disagreement(command: str, script: Script, bash: str) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _print(commands: tuple[str, ...], bash: str) -> tuple[str, ...]:
+def _print(commands: tuple[str, ...], bash: str, longest_wait: float) -> tuple[str, ...]:
     """Return commands as bash prints them; raise `NoAnswer` if it does not accept them all."""
     # Not `-c`, with which bash would run the text. `-p` and the lack of variables keep it from
     # reading BASH_ENV, functions and options of the environment.
@@ -72,13 +74,13 @@ def _print(commands: tuple[str, ...], bash: str) -> tuple[str, ...]:
             argv,
             input=os.fsencode("".join(f"{command}\n{border}" for command in commands)),
             capture_output=True,
-            timeout=LONGEST_WAIT,
+            timeout=longest_wait,
             check=False,
             cwd="/",
             env=environment,
         )
     except subprocess.TimeoutExpired as error:
-        raise NoAnswer(f"bash did not parse it within {LONGEST_WAIT:g} s") from error
+        raise NoAnswer(f"bash did not parse it within {longest_wait:g} s") from error
     except (OSError, ValueError) as error:
         raise NoAnswer(f"bash cannot parse it: {error}") from error
     printed = os.fsdecode(answer.stdout).split(border)

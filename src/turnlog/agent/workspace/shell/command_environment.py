@@ -28,6 +28,8 @@ CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 MODERN_BASH = (4, 4)
 """The first version that parses `$(…)` as turnlog's parser does; macOS has 3.2."""
+VERSION_WAIT = 30.0
+"""Maximum seconds for bash to print its version, once per program; a busy machine takes long."""
 
 # An allowlist, because no list of harmful variables is complete: GCONV_PATH loads libraries,
 # POSIXLY_CORRECT changes which words are options, EXECIGNORE which programs are found.
@@ -141,7 +143,7 @@ def bash_version(program: str) -> tuple[int, int] | None:
 def _show_version(program: str) -> str:
     command = [program, "--norc", "--noprofile", "--version"]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=5, check=False, env={}
+        command, capture_output=True, text=True, timeout=VERSION_WAIT, check=False, env={}
     ).stdout
 
 
