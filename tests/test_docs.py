@@ -67,6 +67,23 @@ def test_groff_prints_the_man_page_without_warnings() -> None:
     assert r"--regex 'TODO\(\w+\)'" in printed.stdout
 
 
+def uninstalling_commands(command: click.Command, path: str) -> Iterator[str]:
+    if any("--uninstall" in each.opts for each in command.params):
+        yield f"{path} --uninstall"
+    if "uninstall" in getattr(command, "commands", {}):
+        yield f"{path} uninstall"
+
+
+def test_the_readme_uninstalls_all_that_can_be_installed() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme.split("## Uninstall")[1].split("\n## ")[0]
+    for name in COMMANDS:
+        command = root.get_command(click.Context(root), name)
+        assert command
+        for call in uninstalling_commands(command, f"turnlog {name}"):
+            assert call in section
+
+
 def described_modules() -> Iterator[str]:
     """Yield the modules of the tables of docs/architecture.md, and every path in its text."""
     package = ""

@@ -11,13 +11,15 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/requirements.md"
 STATEMENTS = 404
 LONGEST = 200
-ROW = re.compile(r"\| (\d+) \| (.+?) \| (.+) \|")
+ROW = re.compile(r"\| (\d+) \| ([^|]+) \| (.+?) \| (.+) \|")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 REASON = "Differs: "
 
 
 class Requirement(NamedTuple):
     id: int
+    section: str
+    """The section of the document: its number or heading."""
     text: str
     proof: str
 
@@ -34,7 +36,7 @@ class Requirement(NamedTuple):
 def requirements() -> Iterator[Requirement]:
     for row in PAGE.read_text("utf-8").splitlines():
         if found := ROW.fullmatch(row):
-            yield Requirement(int(found[1]), found[2], found[3])
+            yield Requirement(int(found[1]), found[2], found[3], found[4])
 
 
 @cache

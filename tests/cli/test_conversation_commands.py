@@ -82,7 +82,7 @@ def test_show_tells_what_was_asked_said_and_done(project: Path, turnlog: Run) ->
         "2026-11-15 06:00 · 2 turns · 120 tokens · $0.0018 · claude-opus-5-5",
         f"cd /home/ada/shop && claude --resume {SESSION}",
         "",
-        "  1 ❯ Fix the total",
+        "  1 ❯ (new session) Fix the total",
         "",
         "✗ Bash pytest  2 lines  1.0s",
         "    1 failed",
@@ -149,7 +149,7 @@ def test_show_as_markdown(project: Path, turnlog: Run) -> None:
     start = lines.index("## 1. Fix the total")
     assert lines[:3] == ["# Fix the total", "", f"- Session: `{SESSION}`"]
     assert lines[start + 2 : start + 7] == [
-        "*2026-11-15 06:00:01*",
+        "*2026-11-15 06:00:01, new session*",
         "",
         "> Fix the total",
         "",
@@ -192,7 +192,7 @@ def test_turns_lists_them(project: Path, turnlog: Run) -> None:
     lines = turnlog("turns", ID).out.splitlines()
     assert [" ".join(row.split()) for row in lines] == [
         "turn started prompt calls failed tokens cost",
-        "1 11-15 06:00 Fix the total 2 1 90 $0.0013",
+        "1 11-15 06:00 (new session) Fix the total 2 1 90 $0.0013",
         "2 11-15 06:00 Try otherwise 0 30 $0.0004",
         "3 11-15 06:00 (no answer) And now? 0 0 $0.0000",
     ]
@@ -209,7 +209,9 @@ def test_turns_has_both_times_where_there_is_room_and_waiting_took_longer(
     write(project, *first, user("q2", timestamp="2026-11-15T06:04:00.000Z"), late, without_waiting)
     monkeypatch.setenv("COLUMNS", "120")
     _, *rows = (row.split() for row in turnlog("turns", ID).out.splitlines())
-    assert [row[3:8] for row in rows] == [
+    assert [
+        row[row.index(prompt) :][:5] for row, prompt in zip(rows, ["q1", "q2"], strict=True)
+    ] == [
         ["q1", "1m", "28s", "0", "30"],
         ["q2", "5s", "1m", "4s", "0"],
     ]

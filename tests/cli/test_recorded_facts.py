@@ -171,10 +171,19 @@ def test_the_tools_own_result_is_masked_by_the_names_of_its_fields(
         assert held["api_key"] in turnlog(command, SESSION, "--json", "--reveal").out
 
 
+DEFAULT_ROUNDS = ["new_session", "new_round", "resume"]
+
+
+def marked_round(row: str) -> str:
+    """Return the round that a row of text is marked with; `new_round` is not marked."""
+    marked = [mark for mark in ("new_session", "resume") if mark.replace("_", " ") in row]
+    return marked[0] if marked else "new_round"
+
+
 @pytest.mark.parametrize(
     ("threshold", "rounds"),
     [
-        ((), ["new_session", "new_round", "resume"]),
+        ((), DEFAULT_ROUNDS),
         (("--resumed-after", "90"), ["new_session", "new_round", "new_round"]),
         (("--resumed-after", "0.5"), ["new_session", "resume", "resume"]),
     ],
@@ -187,6 +196,11 @@ def test_the_silence_that_makes_a_turn_a_resume_can_be_set(
     (project / f"{SESSION}.jsonl").write_bytes(session(*lines))
     turns = asked(turnlog, "turns", SESSION, *threshold)
     assert [turn["round"] for turn in turns] == rounds
+    for _ in range(2):  # the second time from the node table
+        _, *listed = turnlog("turns", SESSION, *threshold).out.splitlines()
+        assert [marked_round(row) for row in listed] == rounds
+    shown = turnlog("show", SESSION).out.splitlines()
+    assert [marked_round(row) for row in shown if " ❯ " in row] == DEFAULT_ROUNDS
 
 
 def test_a_turn_takes_the_same_time_everywhere(path: Path, turnlog: Run, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_show_line_finds_a_sidechain_in_the_file(project: Path, turnlog: Run) ->
         result("T", "seven", parent=nth(2)),
     )
     out = turnlog("show", ID, "--line", "4").out
-    assert out.splitlines()[5:8] == ["  1 ❯ Count penguins", "", "Seven penguins"]
+    assert out.splitlines()[5:8] == ["  1 ❯ (new session) Count penguins", "", "Seven penguins"]
 
 
 def test_show_line_of_a_line_that_stands_twice(project: Path, turnlog: Run) -> None:

@@ -56,7 +56,10 @@ def test_a_screen_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("no_color", "expected"),
-    [("", ["LESS=-R", "\x1b[32;1m  1 ❯ Hello\x1b[0m"]), ("1", ["LESS=", "  1 ❯ Hello"])],
+    [
+        ("", ["LESS=-R", "\x1b[32;1m  1 ❯ (new session) Hello\x1b[0m"]),
+        ("1", ["LESS=", "  1 ❯ (new session) Hello"]),
+    ],
 )
 def test_a_pager_shows_colours_unless_the_user_wants_none(
     project: Path,

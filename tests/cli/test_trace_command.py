@@ -58,7 +58,7 @@ def langfuse(
     file.write_bytes(session(*CONVERSATION, user("q2"), assistant(text("a2"), message_id="m3")))
     state = tmp_path / "state" / "cc-langfuse_state.json"
     state.parent.mkdir()
-    state.write_bytes(encode({SESSION: {"last_line": 4, "turn_count": 1}}))
+    state.write_bytes(encode({SESSION: {"last_line": 4, "turn_count": 2}}))
     return receiver
 
 

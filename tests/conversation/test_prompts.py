@@ -150,23 +150,18 @@ def test_a_label_is_the_prompt_as_a_person_would_put_it(content: str, label: str
     assert prompt_label(entry_of(content)) == label
 
 
-T0, T1, T2 = "2026-11-15T06:00:00Z", "2026-11-15T06:05:00Z", "2026-11-15T06:05:01Z"
-
-
 @pytest.mark.parametrize(
-    ("kind", "is_first", "previous", "current", "expected"),
+    ("kind", "n", "idle_ms", "expected"),
     [
-        (PromptKind.TYPED, True, None, T0, Round.NEW_SESSION),
-        (PromptKind.TYPED, False, T0, T1, Round.NEW_ROUND),
-        (PromptKind.TYPED, False, T0, T2, Round.RESUME),
-        (PromptKind.TYPED, False, None, T2, Round.NEW_ROUND),
-        (PromptKind.TYPED, False, "soon", T2, Round.NEW_ROUND),
-        (PromptKind.TYPED, False, T2, T0, Round.NEW_ROUND),
-        (PromptKind.TOOL_RESULT, False, T0, T2, Round.CONTINUE),
-        (PromptKind.TOOL_RESULT, True, None, T0, Round.CONTINUE),
+        (PromptKind.TYPED, 1, None, Round.NEW_SESSION),
+        (PromptKind.TYPED, 2, 300_000, Round.NEW_ROUND),
+        (PromptKind.TYPED, 2, 300_001, Round.RESUME),
+        (PromptKind.TYPED, 2, None, Round.NEW_ROUND),
+        (PromptKind.TOOL_RESULT, 2, 300_001, Round.CONTINUE),
+        (PromptKind.TOOL_RESULT, 1, None, Round.CONTINUE),
     ],
 )
 def test_rounds_go_by_the_time_since_what_was_said_before(
-    kind: PromptKind, is_first: bool, previous: str | None, current: str, expected: Round
+    kind: PromptKind, n: int, idle_ms: int | None, expected: Round
 ) -> None:
-    assert round_of(kind, is_first, previous, current) is expected
+    assert round_of(kind, n, idle_ms) is expected

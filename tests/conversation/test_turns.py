@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conversation.conftest import Opened
 from support.build import (
     assistant,
@@ -167,6 +169,21 @@ def test_rounds_of_turns(opened: Opened) -> None:
         Round.NEW_ROUND,
         Round.RESUME,
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "idle_ms"),
+    [
+        ("2026-11-15T06:00:00Z", "2026-11-15T06:05:01Z", 301_000),
+        ("2026-11-15T06:05:01Z", "2026-11-15T06:00:00Z", 0),
+        ("soon", "2026-11-15T06:05:01Z", None),
+    ],
+)
+def test_the_silence_before_a_turn(
+    opened: Opened, before: str, after: str, idle_ms: int | None
+) -> None:
+    first, second = opened(user("q1", timestamp=before), user("q2", timestamp=after)).turns
+    assert (first.idle_ms, second.idle_ms) == (None, idle_ms)
 
 
 FLAT: list[dict[str, Any]] = [

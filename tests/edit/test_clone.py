@@ -67,12 +67,16 @@ def test_sub_agents_large_outputs_and_backups_come_along(tmp_path: Path) -> None
     sidecar = store.projects / "-home-ada-shop" / SESSION
     (sidecar / "subagents").mkdir(parents=True)
     (sidecar / "subagents" / f"agent-{AGENT}.jsonl").write_bytes(session(user("look")))
+    (sidecar / "subagents" / f"agent-{AGENT}.meta.json").write_bytes(b'{"agentType":"x"}')
     (sidecar / "tool-results").mkdir()
     (sidecar / "tool-results" / "b.txt").write_bytes(b"whole output")
     (store.file_history / SESSION).mkdir(parents=True)
     (store.file_history / SESSION / "0123@v1").write_bytes(b"backup")
     _, clone, made = cloned(store, CONTENT)
-    assert [agent.id for agent in clone.subagents] == [AGENT]
+    (agent,) = clone.subagents
+    (told,) = map(json.loads, agent.path.read_bytes().splitlines())
+    assert (agent.id, agent.description, told["sessionId"]) == (AGENT, "x", made.id)
+    assert told["message"]["content"] == "look"
     assert (clone.path.with_suffix("") / "tool-results" / "b.txt").read_bytes() == b"whole output"
     assert (store.file_history / made.id / "0123@v1").read_bytes() == b"backup"
 

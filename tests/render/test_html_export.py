@@ -96,14 +96,14 @@ def test_a_turn_or_a_branch_can_be_exported_alone(opened: Opened, tmp_path: Path
         user("q2"),
         assistant(text("old")),
         user("q3", parent=nth(2)),
-        assistant(text("new")),
+        assistant(text("latest")),
     )
     whole = read(session, tmp_path)
     assert len(whole.head["branches"]) == len(whole.head["head"]["branches"]) - 1 == 1
     old = read(session, tmp_path, leaf=3)
     assert (old.head["branches"], old.head["head"]["branches"]) == ({}, [])
     assert "old" in str(old.pages)
-    assert "new" not in str(old.pages)
+    assert "latest" not in str(old.pages)
     assert old.turns == shown_json(session, leaf=3)
     only = read(talk(opened), tmp_path, turn=2)
     assert (only.head["head"]["outline"]["n"], len(only.pages)) == ([2], 1)
@@ -273,6 +273,6 @@ def test_a_static_page_has_times_and_long_commands_in_full(opened: Opened, tmp_p
         result("B"),
     )
     page = exported(session, tmp_path, is_static=True).read_text()
-    assert re.search(r"<time>2026-11-1\d \d\d:\d\d</time>", page)
+    assert re.search(r"<time>2026-11-1\d \d\d:\d\d</time> · new session<", page)
     assert "<pre>cd shop\nmake</pre>" in page
     assert "<pre>ls</pre>" not in page

@@ -40,7 +40,7 @@ def test_a_session(opened: Opened) -> None:
     assert "\n".join(to_markdown(rows_of(whole, ViewOptions()))) == snapshot("""\
 ## 1. The total is zero.
 
-*2026-11-15 06:00:01*
+*2026-11-15 06:00:01, new session*
 
 > The total is zero.
 > Fix it.

@@ -56,7 +56,7 @@ def small_session(opened: Opened) -> Session:
 
 def test_a_session_folded(opened: Opened) -> None:
     assert draw(small_session(opened)) == snapshot("""\
-  1 ❯ The total is always zero.
+  1 ❯ (new session) The total is always zero.
       Please fix it.
 
   ∴ one
@@ -102,7 +102,7 @@ Fine.
 
 def test_a_session_in_full(opened: Opened) -> None:
     assert draw(small_session(opened), full=True) == snapshot("""\
-  1 ❯ The total is always zero.
+  1 ❯ (new session) The total is always zero.
       Please fix it.
 
   ∴ one

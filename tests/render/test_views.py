@@ -147,7 +147,13 @@ def test_an_old_client_is_said_to_understate_its_output(opened: Opened) -> None:
 
 @pytest.mark.parametrize(
     ("answers", "ok"),
-    [([], None), ([result("A")], True), ([result("A", "no", is_error=True)], False)],
+    [
+        ([], None),
+        ([result("A")], True),
+        ([result("A", "no", is_error=True)], False),
+        # A string says what went wrong; only `is_error` says that the call failed.
+        ([result("A", "Error: no", tool_use_result="Error: no")], True),
+    ],
 )
 def test_a_call_is_ok_or_not_or_not_known(
     opened: Opened, answers: list[bytes], ok: bool | None

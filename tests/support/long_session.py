@@ -95,11 +95,8 @@ def _row(n: int, place: int) -> Fields:
     line = n * 20 + min(place, 19)
     if place == 0:
         text = f"prompt of turn {n}"
-        return {"type": "prompt", "n": n, "kind": "typed", "text": text, "line": line} | {
-            "time": None,
-            "mode": None,
-            "images": [],
-        }
+        prompt: Fields = {"type": "prompt", "n": n, "text": text, "line": line, "time": None}
+        return prompt | {"marks": [], "images": []}
     if place == last - 1:
         text = f"answer of turn {n}\n\n" + "word " * (n % 40)
         return {"type": "answer", "text": text, "html": f"<p>{text}</p>", "line": line}

@@ -436,7 +436,8 @@ def test_turns_that_cc_langfuse_sent_are_not_sent_to_langfuse_again(
     lines = len(client.path.read_bytes().splitlines())
     folder = client.folder.parent.parent / "state"
     folder.mkdir()
-    noted = {client.id: {"last_line": lines, "turn_count": 2, "updated": "2026-11-15T00:00:00Z"}}
+    # The last line decides, not the count.
+    noted = {client.id: {"last_line": lines, "turn_count": 9, "updated": "2026-11-15T00:00:00Z"}}
     (folder / "cc-langfuse_state.json").write_bytes(encode(noted))
     turn(client)
     assert send(spool) == ["2 sent, 0 open"]

@@ -419,6 +419,17 @@ def test_long_texts_are_clamped_until_asked_for(browser: Browser, tmp_path: Path
         until(lambda: len(output.text_content() or "") == 200_000)
 
 
+def test_prompts_are_marked_with_unusual_rounds_and_kinds(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / f"{SESSION}.jsonl"
+    opened = [text("<ide_opened_file>cart.py</ide_opened_file>"), text("go on")]
+    later = user(opened, timestamp="2026-11-15T07:00:00.000Z")
+    path.write_bytes(session(user("q1"), assistant(text("a1")), user("q2"), later))
+    with shown(browser, SessionBackend(open_session(path))) as page:
+        prompts = page.locator(".tl-prompt").all()
+        marks = [each.locator(".tl-mark").all_text_contents() for each in prompts]
+        assert marks == [["new session"], [], ["resume", "ide opened file"]]
+
+
 def test_colours_of_output_are_shown_and_other_sequences_spelled_out(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """turnlog turns: list the turns of a session, one row each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import click
@@ -16,7 +16,7 @@ from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_lazily
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_rows
-from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
+from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label, round_of, turn_marks
 from turnlog.conversation.session import Session
 from turnlog.conversation.turn_figures import TurnFigures, outline_of
 from turnlog.format.entries import User
@@ -50,7 +50,7 @@ PART = 200
     type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
     metavar="MINUTES",
-    help="In JSON, mark turns as resumed after a pause of this length; by default 5.",
+    help="Count a turn as resumed after a pause of this length; by default 5.",
 )
 @output_option()
 @reveal_switch
@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """List the turns of SESSION with calls, tokens and cost.
 
-    A turn is a prompt and everything done to answer it. `time` is the time spent working,
-    `elapsed` includes waiting for you.
+    A turn is a prompt and everything done to answer it; the first one and those after a pause are
+    marked. `time` is the time spent working, `elapsed` includes waiting for you.
 
     \b
     Examples:
@@ -75,15 +75,15 @@ def command(
     """
     opened = open_lazily(stores, session)
     rank = leaf_of(opened, leaf)
+    threshold = resumed_after * MINUTE
     if as_json:
         turns = opened.turns if rank is None else opened.turns_to(rank)
-        threshold = resumed_after * MINUTE
         echo_json([turn_view(opened, turn, reveal=True, resumed_after=threshold) for turn in turns])
         return
-    echo_rows(COLUMNS, _rows(opened, rank))
+    echo_rows(COLUMNS, _rows(opened, rank, threshold))
 
 
-def _rows(session: Session, leaf: int | None) -> Iterator[list[str]]:
+def _rows(session: Session, leaf: int | None, resumed_after: timedelta) -> Iterator[list[str]]:
     """Yield a row for each turn, read in parts: a session may have 500,000 turns."""
     turns = session.turns if leaf is None else session.turns_to(leaf)
     for start in range(0, len(turns), PART):
@@ -98,15 +98,17 @@ def _rows(session: Session, leaf: int | None) -> Iterator[list[str]]:
         for n, (turn, prompt) in enumerate(zip(figures, prompts, strict=True), start + 1):
             entry = next(entries) if prompt else None
             label = prompt_label(entry) if isinstance(entry, User) else ""
-            yield _cells(n, turn, label)
+            follows = round_of(turn.kind, n, turn.idle_ms, resumed_after)
+            marks = turn_marks(follows, turn.kind or "start")
+            yield _cells(n, turn, marks, label)
 
 
-def _cells(n: int, turn: TurnFigures, label: str) -> list[str]:
+def _cells(n: int, turn: TurnFigures, marks: Sequence[str], label: str) -> list[str]:
     moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
     working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)
-    mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
-    mark += "" if turn.is_complete else "(no answer) "
+    marks = [*marks, *([] if turn.is_complete else ["no answer"])]
+    mark = f"({', '.join(marks)}) " if marks else ""
     failed = f"{turn.failed:,}" if turn.failed else ""
     figures = [f"{turn.calls:,}", failed, f"{turn.tokens:,}", exact_money(turn.cost_usd)]
     return [str(n), clock, mark + plain(label), working, elapsed, *figures]

@@ -23,7 +23,7 @@ from turnlog.format.atomic import written_beside
 from turnlog.format.jsonl import Bookmark, FileState
 from turnlog.format.regular_files import open_regular
 
-VERSION = 4
+VERSION = 5
 """Increment when the same lines produce other columns than before; existing tables are rebuilt."""
 MAGIC = b"turnlog\x00"
 PREAMBLE = len(MAGIC) + 8
@@ -49,8 +49,6 @@ TYPES: dict[str, TypeCode] = {
     "branch": "I",
     "turn_start": "I",
     "turn_prompt": "i",
-    "turn_round": "B",
-    "turn_idle": "q",
     "turn_message_start": "I",
     "message_start": "I",
     "message_nodes": "I",
@@ -89,6 +87,7 @@ TYPES: dict[str, TypeCode] = {
     "figure_compactions": "I",
     "figure_working_ms": "q",
     "figure_elapsed_ms": "q",
+    "figure_idle_ms": "q",
     "figure_is_complete": "B",
     # Figures of each whole block of turns, by their names in `TurnBlock`, then its long turns.
     "block_line": "I",

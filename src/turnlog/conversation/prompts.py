@@ -12,7 +12,6 @@ from enum import StrEnum
 from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock, command_text
 from turnlog.format.entries import MessageEntry, User
 from turnlog.format.fields import given
-from turnlog.format.timestamps import parse_timestamp
 
 REFUSED = "The user doesn't want to proceed with this tool use"
 PUT_OFF = "The user doesn't want to take this action right now"
@@ -153,17 +152,27 @@ def _typed(text: str) -> str:
     return text[end:]
 
 
-def round_of(kind: PromptKind, is_first: bool, previous: str | None, current: str | None) -> Round:
-    """Return how a prompt follows the previous entry, given the times of both."""
+def round_of(
+    kind: str | None, n: int, idle_ms: int | None, resumed_after: timedelta = RESUMED_AFTER
+) -> Round:
+    """Return how turn `n` follows the one before, given the kind of its prompt and the silence."""
     # A file that was cut in the middle of a turn may start with a result instead of a prompt.
-    if kind is PromptKind.TOOL_RESULT:
+    if kind == PromptKind.TOOL_RESULT:
         return Round.CONTINUE
-    if is_first:
+    if n == 1:
         return Round.NEW_SESSION
-    before, now = parse_timestamp(previous), parse_timestamp(current)
-    if before and now and now - before > RESUMED_AFTER:
-        return Round.RESUME
-    return Round.NEW_ROUND
+    is_resumed = idle_ms is not None and timedelta(milliseconds=idle_ms) > resumed_after
+    return Round.RESUME if is_resumed else Round.NEW_ROUND
+
+
+def turn_marks(follows: str, kind: str) -> list[str]:
+    """Return the round and kind of a turn as words, without the usual ones.
+
+    >>> turn_marks("new_round", "typed"), turn_marks("resume", "ide_selection")
+    ([], ['resume', 'ide selection'])
+    """
+    usual = (Round.NEW_ROUND, PromptKind.TYPED)
+    return [name.replace("_", " ") for name in (follows, kind) if name not in usual]
 
 
 def _kind_by_fields(entry: User) -> PromptKind | None:

@@ -27,7 +27,6 @@ from turnlog.conversation.prompts import ASKING
 from turnlog.conversation.session import Session, version_of
 from turnlog.conversation.session_tail import is_independent, names_of, names_within
 from turnlog.conversation.table_outline import encode_figures
-from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
 from turnlog.conversation.table_session import TableSession
 from turnlog.conversation.timeline import moment_of
 from turnlog.conversation.tree import Tree
@@ -185,8 +184,6 @@ class _Builder:
         self._add("branch", [node.index for turn in turns for node in turn.nodes])
         self._add("turn_start", _starts(len(turn.nodes) for turn in turns))
         self._add("turn_prompt", [t.prompt.index if t.prompt else NONE for t in turns])
-        self._add("turn_round", [ROUNDS.index(turn.round) for turn in turns])
-        self._add("turn_idle", map(_idle, turns))
         messages = [message for turn in turns for message in turn.messages]
         self._add("turn_message_start", _starts(len(turn.messages) for turn in turns))
         self._add("message_start", _starts(len(message.nodes) for message in messages))
@@ -323,10 +320,6 @@ def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
 def _has_prompt(turns: Sequence[Turn]) -> bool:
     """Return whether turns include a prompt; entries before the first one belong to its turn."""
     return len(turns) > 1 or any(turn.kind in ASKING for turn in turns)
-
-
-def _idle(turn: Turn) -> int:
-    return UNKNOWN_IDLE if turn.idle is None else turn.idle // MICROSECOND
 
 
 def _use_place(call: Call) -> int:

@@ -33,6 +33,7 @@ def encode_figures(
         "model": lambda model: places[model] if model else 0,
         "working_ms": _encode_optional,
         "elapsed_ms": _encode_optional,
+        "idle_ms": _encode_optional,
     }
     columns: dict[str, array[Any]] = {}
     for name in TurnFigures._fields:
@@ -56,6 +57,7 @@ def decode_figures(
         "model": lambda values: [models[value] for value in values],
         "working_ms": _decode_optional,
         "elapsed_ms": _decode_optional,
+        "idle_ms": _decode_optional,
         "is_complete": lambda values: list(map(bool, values)),
     }
     outline: Outline = {}

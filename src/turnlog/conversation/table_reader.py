@@ -4,7 +4,6 @@ import os
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,6 @@ from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message, join_group
 from turnlog.conversation.node_table import NONE, NodeTable, StaleTable, hash_name
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode, node_of
-from turnlog.conversation.prompts import Round
 from turnlog.conversation.turn_blocks import TurnBlock, decode_blocks
 from turnlog.conversation.turns import Turn
 from turnlog.format.decode import decode_line
@@ -23,10 +21,6 @@ from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
 
 N = TypeVar("N", bound=Node)
-
-ROUNDS = tuple(Round)
-UNKNOWN_IDLE = -(1 << 63)
-MICROSECOND = timedelta(microseconds=1)
 
 
 class TableReader:
@@ -71,15 +65,14 @@ class TableReader:
         wanted = dict.fromkeys([*branch, *(rank for group in groups for rank in group), *ends])
         nodes = self.nodes(wanted)
         prompt = table["turn_prompt"][place]
-        idle = table["turn_idle"][place]
+        idle_ms = table["figure_idle_ms"][place]
         return Turn(
             n=place + 1,
             prompt=None if prompt == NONE else require_node(UserNode, nodes[prompt]),
             nodes=[require_node(ChainNode, nodes[rank]) for rank in branch],
-            round=ROUNDS[table["turn_round"][place]],
             messages=[_message(nodes[rank] for rank in group) for group in groups],
             calls=[self._call(call, nodes) for call in calls],
-            idle=None if idle == UNKNOWN_IDLE else idle * MICROSECOND,
+            idle_ms=None if idle_ms == NONE else idle_ms,
         )
 
     def prompts(self, first: int, last: int) -> list[UserNode | None]:

@@ -52,6 +52,8 @@ class TurnFigures(NamedTuple):
     compactions: int
     working_ms: int | None
     elapsed_ms: int | None
+    idle_ms: int | None
+    """Silence before it."""
     is_complete: bool
 
 
@@ -85,6 +87,7 @@ def figures_of(turn: Turn) -> TurnFigures:
         compactions=compactions,
         working_ms=elapsed if measured is None else measured,
         elapsed_ms=elapsed,
+        idle_ms=turn.idle_ms,
         is_complete=bool(said),
     )
 

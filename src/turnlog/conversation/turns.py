@@ -31,17 +31,15 @@ class Turn:
     prompt: UserNode | None
     """None for a branch that begins without one: a sub-agent's, or after a missing parent."""
     nodes: list[ChainNode]
-    round: Round
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
-    idle: timedelta | None = None
+    idle_ms: int | None = None
     """Silence before the turn; None for the first turn, and if times are unknown."""
 
-    def round_after(self, threshold: timedelta) -> Round:
-        """Return the round of the turn, which counts as resumed after a silence of `threshold`."""
-        if self.idle is None:
-            return self.round
-        return Round.RESUME if self.idle > threshold else Round.NEW_ROUND
+    @property
+    def round(self) -> Round:
+        """How it follows the turn before, by the default threshold."""
+        return round_of(self.kind, self.n, self.idle_ms)
 
     @property
     def kind(self) -> PromptKind | None:
@@ -93,8 +91,7 @@ NO_TURNS = EarlierTurns()
 
 def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
     """Return the time from a start to the last answer, result or interruption of some nodes."""
-    start, end = parse_timestamp(started), parse_timestamp(_ended(started, nodes))
-    return max(0, round((end - start) / MILLISECOND)) if start and end else None
+    return _milliseconds_between(started, _ended(started, nodes))
 
 
 def working_ms(started: str | None, nodes: Sequence[ChainNode]) -> int | None:
@@ -107,6 +104,11 @@ def measured_ms(nodes: Iterable[ChainNode]) -> int | None:
     """Return the working time that the client measured; None if it did not."""
     measured = [node.milliseconds for node in nodes if isinstance(node, DurationNode)]
     return round(sum(measured)) if measured else None
+
+
+def _milliseconds_between(started: str | None, ended: str | None) -> int | None:
+    start, end = parse_timestamp(started), parse_timestamp(ended)
+    return max(0, round((end - start) / MILLISECOND)) if start and end else None
 
 
 def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
@@ -183,10 +185,7 @@ def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[i
 
 def _turn(n: int, first: ChainNode, nodes: list[ChainNode], last: str | None) -> Turn:
     prompt = first if isinstance(first, UserNode) else None
-    kind = prompt.prompt if prompt else PromptKind.META
-    then, now = parse_timestamp(last), parse_timestamp(first.time)
-    idle = now - then if then and now else None
-    return Turn(n, prompt, nodes, round_of(kind, n == 1, last, first.time), idle=idle)
+    return Turn(n, prompt, nodes, idle_ms=_milliseconds_between(last, first.time))
 
 
 def _assign_to_turns(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:

@@ -10,7 +10,13 @@ from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import understates_output
 from turnlog.conversation.messages import Message, add_usage
 from turnlog.conversation.nodes import BoundaryNode
-from turnlog.conversation.prompts import RESUMED_AFTER, ide_context, prompt_label, prompt_text
+from turnlog.conversation.prompts import (
+    RESUMED_AFTER,
+    ide_context,
+    prompt_label,
+    prompt_text,
+    round_of,
+)
 from turnlog.conversation.session import Session
 from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.conversation.turns import Turn
@@ -139,7 +145,7 @@ def turn_view(
         kind=turn.kind,
         permission_mode=turn.prompt.permission_mode if turn.prompt else None,
         ide_context=_ide_context(session, turn, reveal),
-        round=turn.round_after(resumed_after),
+        round=round_of(turn.kind, turn.n, turn.idle_ms, resumed_after),
         started=turn.started,
         ended=turn.ended,
         working_ms=turn.working_ms,

@@ -7,7 +7,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.inert_markdown import inert
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
 from turnlog.render.session_facts import TranscriptFacts
-from turnlog.render.terminal_text import FOLDED, prompt_about, times_text
+from turnlog.render.terminal_text import FOLDED, times_text
 from turnlog.text import exact_money, plural
 
 QUOTE = "> "
@@ -79,7 +79,7 @@ def _prompt(row: PromptRow, level: int) -> Iterator[str]:
     yield ""
     moment = parse_timestamp(row.time)
     clock = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
-    if about := ", ".join(filter(None, (clock, prompt_about(row)))):
+    if about := ", ".join(filter(None, (clock, *row.marks))):
         yield f"*{about}*"
         yield ""
     yield from _quoted(inert(row.text))

@@ -19,10 +19,12 @@ from turnlog.conversation.nodes import (
 )
 from turnlog.conversation.prompts import (
     PromptKind,
+    Round,
     full_text,
     ide_context,
     prompt_label,
     prompt_text,
+    turn_marks,
 )
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
@@ -89,10 +91,17 @@ class PromptRow:
     """True to show the whole text."""
     mode: str | None = None
     """The permission mode, unless it is the default."""
+    round: str = Round.NEW_ROUND
+    """How its turn follows the one before."""
     line: int | None = field(default=None, compare=False)
     prompt: str | None = field(default=None, compare=False)
     """The recorded text; `text` is its readable form. Only with details."""
     images: list[ImageData] = field(default_factory=list[ImageData], compare=False)
+
+    @property
+    def marks(self) -> list[str]:
+        """The round, kind and permission mode, if they are unusual."""
+        return turn_marks(self.round, self.kind) + ([self.mode] if self.mode else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +250,7 @@ class RowBuilder:
             time=turn.prompt.time,
             is_open=is_open,
             mode=mode,
+            round=turn.round,
             line=turn.prompt.line,
             prompt=self._recorded(entry) if isinstance(entry, User) else None,
             images=entry_images(entry) if self.options.details and isinstance(entry, User) else [],

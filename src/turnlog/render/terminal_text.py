@@ -92,8 +92,7 @@ class Terminal:
                 yield ""
 
     def _prompt(self, row: PromptRow) -> Iterator[str]:
-        about = prompt_about(row)
-        label = f" ({about})" if about else ""
+        label = f" ({', '.join(row.marks)})" if row.marks else ""
         lines = row.text.splitlines() or [""]
         shown = lines if self.full or row.is_open else lines[:DIFF_FOLDED]
         indent = " " * 6
@@ -198,12 +197,6 @@ class Terminal:
 
     def _cut(self, line: str, limit: int = LINE_LIMIT) -> str:
         return line if self.full or len(line) <= limit else f"{line[:limit]}…"
-
-
-def prompt_about(row: PromptRow) -> str:
-    """Return the kind and permission mode of a prompt, if they are unusual."""
-    kind = "" if row.kind == "typed" else row.kind.replace("_", " ")
-    return ", ".join(filter(None, (kind, row.mode)))
 
 
 def _more(count: int) -> str:

@@ -43,6 +43,7 @@ def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
     if isinstance(row, AnswerRow) and prose:
         fields["html"] = prose_html(row.text)
     if isinstance(row, PromptRow):
+        fields["marks"] = row.marks
         fields["images"] = list(map(_data_url, row.images))
         # A page holds every row in memory, so do not store most prompts twice.
         if row.prompt == row.text:

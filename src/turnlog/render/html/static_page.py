@@ -112,7 +112,9 @@ def _prompt(row: Fields) -> str:
     moment = parse_timestamp(row["time"])
     clock = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
     time = f"<time>{clock}</time>" if clock else ""
-    return f'<div class="prompt">{time}<pre>{_text(row["text"])}</pre>{_images(row)}</div>\n'
+    about = " · ".join(filter(None, (time, *map(_text, row["marks"]))))
+    head = f'<span class="note">{about}</span>'
+    return f'<div class="prompt">{head}<pre>{_text(row["text"])}</pre>{_images(row)}</div>\n'
 
 
 def _answer(row: Fields) -> str:

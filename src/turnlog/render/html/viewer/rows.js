@@ -31,8 +31,7 @@ function promptRow(row, index, context) {
   const text = clamped("div", "tl-text", row, "text", index, context);
   const body = el("div", { class: "tl-body" }, text, pictures(row.images));
   if (isLong) body.append(fold(text, context, `prompt:${index}`));
-  const marks = [row.kind !== "typed" ? row.kind.replaceAll("_", " ") : "", row.mode].filter(Boolean);
-  if (marks.length) body.prepend(el("div", { class: "tl-marks" }, ...marks.map((mark) => el("span", { class: "tl-mark", text: visible(mark) }))));
+  if (row.marks.length) body.prepend(el("div", { class: "tl-marks" }, ...row.marks.map((mark) => el("span", { class: "tl-mark", text: visible(mark) }))));
   return body;
 }
 
