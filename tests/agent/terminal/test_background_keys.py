@@ -1,7 +1,6 @@
 """Keys while something runs: move it to the background, send queued prompts at once."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from support.pty_chat import wait_for
 from support.scripted_api import Reply, ScriptedApi, called, said
 from support.tmux import Pane, isolate_terminal, needs_tmux, terminal
 from turnlog.conversation.session import open_session
@@ -120,23 +118,6 @@ def test_without_anything_running_the_key_goes_back_by_a_character(start: Start)
         pane.keys("C-b")
         pane.type("b")
         pane.see("❯ abc")
-
-
-def test_an_unasked_command_stays_if_rules_do_not_allow_it_in_the_background(
-    start: Start, api: ScriptedApi, store: Store, project: Path
-) -> None:
-    """It was allowed for the files that were there when it started."""
-    os.mkfifo(project / "notes")  # nobody writes to it, so that reading it takes long
-    command = {"command": "touch begun; cat notes"}
-    api.replies[:] = [called(("t1", "Bash", command)), said("Went on.")]
-    with start("--permission-mode", "acceptEdits") as pane:
-        pane.say("read it")
-        wait_for((project / "begun").exists)
-        pane.keys("C-b")
-        pane.see("not moved: it would need permission")
-        pane.keys("Escape")
-        pane.see("interrupted")
-    assert "backgroundTaskId" not in str(result(store, "t1"))
 
 
 def test_what_is_queued_is_sent_while_the_command_goes_on(

@@ -74,21 +74,6 @@ def test_a_hostile_command_is_shown_as_it_is(
 
 
 @SIZES
-def test_each_of_200_parts_is_shown_with_its_reason(ask: Start, columns: int, rows: int) -> None:
-    command = "; ".join(f"part{number:03}" for number in range(200))
-    with ask("Bash", columns, rows, command=command) as pane:
-        screen = pane.see(RUN, "reasons, listed above", "more lines · ctrl-e shows all")
-        assert "❯ 1. Yes" in screen
-        assert "part000" in screen
-        assert "part199" in screen
-        everything = joined(unfolded(pane, "no rule allows part199"))
-        assert command.replace(" ", "") in everything.replace(" ", "")
-        reasons = everything[everything.rindex("part000; ") :]
-        assert all(f"• no rule allows part{number:03}" in reasons for number in range(200))
-        assert "❯ 1. Yes" in pane.screen()
-
-
-@SIZES
 def test_a_long_line_is_wrapped_and_can_be_unfolded(ask: Start, columns: int, rows: int) -> None:
     command = "echo " + "".join(f"<{number:04}>" for number in range(850)) + "; touch pwned"
     with ask("Bash", columns, rows, command=command) as pane:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.tool_calls import Calls
+from turnlog.agent.workspace.sandbox.settings import Confinement
 from turnlog.agent.workspace.shell import processes
-from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 
 
@@ -182,7 +182,7 @@ def test_two_hundred_megabytes_of_output_take_no_memory(tmp_path: Path) -> None:
 def test_a_command_that_prints_forever_is_stopped(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "LARGEST", 100_000)
+    monkeypatch.setattr(processes, "MAX_OUTPUT", 100_000)
     outcome = calls.run("Bash", command="yes")
     assert outcome.is_error
     assert "printed more than" in str(outcome.content)

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from turnlog.agent.workspace.access import Basis, Runs
 from turnlog.agent.workspace.git_operations import git_operation
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.sandbox.bubblewrap import Enclosure, Unavailable, enclose
+from turnlog.agent.workspace.sandbox.bubblewrap import Unavailable, enclose
 from turnlog.agent.workspace.sandbox.masks import TooManyMasks
+from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.quarantine import protected_files, quarantine
 from turnlog.agent.workspace.shell.background_tasks import BackgroundCommand, ForegroundCall
 from turnlog.agent.workspace.shell.command_environment import environment_of, shell_of
@@ -175,9 +176,12 @@ def _wants(text: str) -> str:
 
 def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Launch:
     """Choose the environment and sandbox of a command by the basis of its grant."""
-    cwd, folders, profile = _directory(workspace, grant), workspace.folders, grant.profile
+    cwd, folders = _directory(workspace, grant), workspace.folders
+    # What the user types is sandboxed only if the settings say so.
+    typed = Profile(Basis.USER, tuple(folders), settings=workspace.confinement)
+    profile = grant.profile or typed
     try:
-        enclosure = enclose(profile) if profile else Enclosure()
+        enclosure = enclose(profile)
     except (Unavailable, TooManyMasks, UsageError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
     environment = environment_of(profile, workspace.environment)

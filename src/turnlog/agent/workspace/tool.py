@@ -43,7 +43,7 @@ class Grant(Struct, frozen=True):
     directory: DirectoryIdentity | None = None
     """The working directory that the decision is about; None if it applies to any."""
     profile: Profile | None = None
-    """The sandbox profile of a command; None for commands that the user types."""
+    """The sandbox profile of a command that the model calls; None if the user types it."""
     call_id: str = ""
     """The approved call; empty for commands that the user runs."""
 

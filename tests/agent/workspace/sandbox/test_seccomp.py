@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-
-from turnlog.agent.workspace.sandbox.seccomp import MACHINES, RULES, filtered, socket_filter
-from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.shell.bubblewrap import wrapper_of
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
+
+from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.sandbox.seccomp import MACHINES, RULES, filtered, socket_filter
 
 NOBODY = 65534
 ATTEMPTS = Path(__file__).with_name("system_calls.py").read_text()

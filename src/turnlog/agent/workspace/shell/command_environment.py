@@ -31,12 +31,10 @@ LOADING = re.compile(
 
 
 def environment_of(
-    profile: Profile | None, added: Mapping[str, str], startup: Mapping[str, str] = STARTUP
+    profile: Profile, added: Mapping[str, str], startup: Mapping[str, str] = STARTUP
 ) -> dict[str, str]:
     """Return the variables for a command; `added` are those that hooks set for commands."""
     everything = dict(os.environ) | OWN | dict(added)
-    if profile is None:
-        return everything
     if profile.basis in (Basis.RULE, Basis.LISTED):
         everything = _ruled(everything, added, startup)
     if profile.basis is Basis.LISTED or profile.is_unasked:
@@ -47,13 +45,13 @@ def environment_of(
     return {name: value for name, value in everything.items() if name not in hidden}
 
 
-def shell_of(profile: Profile | None, folders: Iterable[Path]) -> tuple[str, ...]:
+def shell_of(profile: Profile, folders: Iterable[Path]) -> tuple[str, ...]:
     """Return the command line of the shell, without the command."""
     bash = find_program("bash", folders)
     if bash is None:
         return ("/bin/sh",)
     # Privileged mode ignores BASH_ENV, SHELLOPTS and functions that the environment exports.
-    is_confirmed = profile is None or profile.basis in (Basis.USER, Basis.HOOK, Basis.BYPASS)
+    is_confirmed = profile.basis in (Basis.USER, Basis.HOOK, Basis.BYPASS)
     return (bash,) if is_confirmed else (bash, "--noprofile", "--norc", "-p")
 
 
