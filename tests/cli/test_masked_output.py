@@ -154,6 +154,7 @@ def test_no_command_prints_a_secret(
 ) -> None:
     for rank, words in enumerate(lines_of(name, TREE[name]) if name else [[], []]):
         monkeypatch.setenv("COLUMNS", "240" if rank % 2 else "60")
+        planter.is_split = rank % 4 > 1
         path = plant_everywhere(Store(project.parent.parent), planter)
         outcome = turnlog(*name.split(), *words)
         assert planter.leaked(outcome.out + outcome.err) == [], words

@@ -351,11 +351,15 @@ def test_a_file_is_shown_as_of_a_turn_and_as_of_a_time(root: Path) -> None:
     assert "no change of a.py is recorded" in ask(root, "files", path="a.py", at="2020-01-01")
 
 
-def test_secrets_planted_in_every_field_reach_no_answer(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_split", [False, True])
+def test_secrets_planted_in_every_field_reach_no_answer(
+    root: Path, tmp_path: Path, is_split: bool
+) -> None:
     assert root
     allow_all()
     store = Store(tmp_path / "planted")
     planter = Planter()
+    planter.is_split = is_split
     id_ = plant_everywhere(store, planter).stem
     calls: dict[str, list[dict[str, Any]]] = {
         "search": [{"query": "needle"}, {"query": "needle", "kinds": ["result", "input"]}],

@@ -34,6 +34,7 @@ DIRECTORY = "/home/ada/AKIA"
 CUTS = (80, 100, 120, 160, 200, 240, 300, 400, 1000, 4096)
 """Where something is cut; a secret stands across each."""
 PLANTED_FILE = "/x/needle.py"
+SEQUENCE = "\x1b[31m"
 
 
 class Planter:
@@ -41,6 +42,8 @@ class Planter:
 
     def __init__(self, seed: int = 7) -> None:
         self._random = Random(seed)
+        self.is_split = False
+        """True if a terminal sequence, which nobody sees, splits each token."""
         self.places: dict[str, str] = {}
         """The place of each planted secret, by its first characters."""
 
@@ -49,7 +52,7 @@ class Planter:
         body = "".join(self._random.choices(ALNUM, k=33))
         self.places[body[:12]] = place
         self.places[body[-12:]] = place
-        return f"ghp_{body}7aZ"
+        return f"gh{SEQUENCE if self.is_split else ''}p_{body}7aZ"
 
     def word(self, place: str) -> str:
         """Return a password that can only be recognized by the name of its field."""
