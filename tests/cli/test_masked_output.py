@@ -49,7 +49,8 @@ FILLED = {
 """What stands for an argument."""
 EXTRA = {
     "show": "{} --full; {} --format md --full; {} --line 2; {} --turn 1",
-    "search": "--regex needle; --kind result needle; needle --limit 0",
+    "search": """--regex needle; --kind result needle; --kind input needle; needle --limit 0;
+        --kind input --json needle; --tool mcp__x__call needle""",
     "stats": "session; project; model; tool; file; branch; errors",
     "files": """{}; {} --diff; {} --json; {} --at 1; {} --at 1 --json; {} needle.py --at 1;
         {} needle.py --at 1 --json; {} needle.py --at 1 --diff; {} needle.py --at line:1;

@@ -362,7 +362,11 @@ def test_secrets_planted_in_every_field_reach_no_answer(
     planter.is_split = is_split
     id_ = plant_everywhere(store, planter).stem
     calls: dict[str, list[dict[str, Any]]] = {
-        "search": [{"query": "needle"}, {"query": "needle", "kinds": ["result", "input"]}],
+        "search": [
+            {"query": "needle"},
+            {"query": "needle", "kinds": ["result"]},
+            {"query": "needle", "kinds": ["input"]},
+        ],
         "sessions": [{}, {"session": id_}],
         "read": [{"ref": id_, "full": True, "thinking": True}],
         "files": [{"path": PLANTED_FILE}, {"path": PLANTED_FILE, "session": id_}],

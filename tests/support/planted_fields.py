@@ -102,7 +102,9 @@ def plant_everywhere(store: Store, planter: Planter) -> Path:
 def _conversation(planter: Planter, shared: dict[str, Any]) -> Iterator[bytes]:
     token, word = planter.token, planter.word
     yield user(f"first {token('first prompt')} needle", **shared)
+    # A search for the word shows what stands next to it.
     given = {
+        "host": "needle",
         "api_key": word("tool input by name"),
         "headers": {"password": word("nested tool input by name")},
         "env": [{"name": "DB_PASSWORD", "value": word("name and value")}],
@@ -132,7 +134,7 @@ def _conversation(planter: Planter, shared: dict[str, Any]) -> Iterator[bytes]:
     yield result(
         "toolu_A",
         f"needle {token('result')}",
-        tool_use_result={"password": word("structured result")},
+        tool_use_result={"host": "needle", "password": word("structured result")},
     )
     yield result(
         "toolu_B", f"needle {token('error')}", is_error=True, tool_use_result=token("error text")
@@ -190,6 +192,7 @@ def _kinds(planter: Planter) -> Iterator[bytes]:
     yield line(
         f"new-{planter.token('unknown kind')}",
         text=planter.token("unknown entry"),
+        host="needle",
         api_key=planter.word("unknown entry by name"),
     )
 
@@ -214,6 +217,7 @@ def _filled(schema: dict[str, Any], types: dict[str, Any], place: str, planter: 
             }
         case "object":
             return {
+                "host": "needle",
                 "password": planter.word(place),
                 planter.token(f"{place} key"): planter.token(place),
             }

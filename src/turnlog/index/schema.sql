@@ -177,6 +177,7 @@ CREATE TABLE docs (
     line INTEGER NOT NULL,
     offset INTEGER NOT NULL,
     size INTEGER NOT NULL,     -- of the line
+    part INTEGER NOT NULL,     -- the number of the text in the line, from 0
     kind TEXT NOT NULL,        -- prompt, answer, thinking, input, result, summary, title, note
     tool TEXT,
     is_error INTEGER NOT NULL,
