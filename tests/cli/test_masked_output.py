@@ -89,6 +89,8 @@ EXTRA = {
 QUERIES = (
     "SELECT * FROM calls",
     "SELECT * FROM files",
+    "SELECT * FROM sessions",
+    "SELECT * FROM turns",
     "SELECT text AS password FROM prompts",
 )
 
