@@ -71,6 +71,8 @@ class SessionHits(Struct):
     """At least this many more hits."""
     resume: str | None = None
     """The shell command that resumes the session; None if no client resumes it."""
+    score: float | None = None
+    """How similar it is, from 0 to 1, in a search by meaning."""
 
 
 class ResultLimits(Struct, frozen=True):
@@ -173,7 +175,7 @@ class SnippetReader:
         return hits
 
     def _hit(self, file: File, candidate: Candidate) -> Hit | None:
-        text = self._text(file, candidate)
+        text = self.text_of(candidate)
         if self.shown.hides_secrets:  # a snippet around a part of a secret would confirm it, too
             text = mask(text)
         # A forked session repeats the lines of its origin with the same times: show each text once.
@@ -194,12 +196,14 @@ class SnippetReader:
 
     def _is_visible(self, candidate: Candidate) -> bool:
         """Return whether a text matches outside of its secrets, or has none."""
-        text = self._text(self.files[candidate.file], candidate)
+        text = self.text_of(candidate)
         masked = mask(text)
         return masked == text or any(self.find(masked))
 
-    def _text(self, file: File, candidate: Candidate) -> str:
-        return text_at(self.reader.line(file, candidate.offset, candidate.size), candidate.part)
+    def text_of(self, candidate: Candidate) -> str:
+        """Return the whole text of a candidate."""
+        line = self.reader.line(self.files[candidate.file], candidate.offset, candidate.size)
+        return text_at(line, candidate.part)
 
     def _prompt(self, file: File, prompt: int | None) -> str | None:
         """Return the prompt of a turn, or the prompt that started a sub-agent."""
