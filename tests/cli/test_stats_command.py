@@ -375,7 +375,7 @@ def test_every_table_and_column_of_the_index_is_described(tmp_path: Path) -> Non
     with open_index(path):
         tables = tables_of(path)
     described = sections()
-    assert len(tables) == 15
+    assert len(tables) == 19
     for table in tables:
         named = set(re.findall(r"`(\w+)`", described[table.name]))
         assert set(table.columns) - named == set(), table.name
