@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,17 @@ import pytest
 
 from support.build import (
     SESSION,
+    START,
     assistant,
     attachment,
     compaction,
+    encode,
     image,
     line,
     nth,
     result_block,
     session,
+    stamp,
     text,
     user,
 )
@@ -113,6 +117,100 @@ def test_faults_of_one_kind_are_one_finding_and_the_worst_comes_first(check: Any
     found = check(session(*lines))
     assert [(f.severity, f.line, f.count) for f in found] == [("fatal", 3, 2), ("old", 1, 1)]
     assert found[0].message.endswith("(2 times)")
+
+
+def turns(count: int, *, apart: int = 60) -> list[bytes]:
+    """Lines of prompts and answers in turn, too far apart in time to replace a missing parent."""
+    at = [stamp(START + timedelta(seconds=apart * n)) for n in range(count)]
+    lines = [
+        assistant(text(f"a{n}"), timestamp=at[n]) if n % 2 else user(f"q{n}", timestamp=at[n])
+        for n in range(count)
+    ]
+    return session(*lines).splitlines(keepends=True)
+
+
+def tear(lines: list[bytes], number: int) -> None:
+    lines[number - 1] = lines[number - 1][:40] + b"\n"
+
+
+def set_parent(lines: list[bytes], number: int, parent: str | None) -> None:
+    lines[number - 1] = encode(json.loads(lines[number - 1]) | {"parentUuid": parent})
+
+
+def losses(found: list[Finding]) -> list[tuple[str, int | None, int, int]]:
+    return [(each.kind, each.line, each.lost, each.messages) for each in found if each.is_serious]
+
+
+def test_a_torn_line_tells_how_many_messages_the_client_omits(check: Any, tmp_path: Path) -> None:
+    lines = turns(20)
+    tear(lines, 16)
+    found = check(b"".join(lines))
+    assert losses(found) == [("unreadable-line", 16, 16, 20)]
+    assert found[0].message.endswith("; 16 of 20 messages are lost")
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert len(open_session(path).context()) == 20 - 16
+
+
+def test_a_line_that_only_turnlog_can_read_loses_as_much_as_a_torn_one(check: Any) -> None:
+    content = b"".join(turns(20)).replace(b'"a15"', b'"a\x0115"')
+    assert losses(check(content)) == [("unreadable-line", 16, 16, 20)]
+
+
+def test_a_torn_line_that_the_client_steps_over_is_the_only_message_lost(check: Any) -> None:
+    lines = turns(20, apart=1)
+    tear(lines, 16)
+    (found,) = check(b"".join(lines))
+    assert (found.lost, found.messages) == (1, 20)
+    assert found.message.endswith("; 1 of 20 messages is lost")
+
+
+def test_an_old_client_omits_everything_before_a_torn_line(check: Any, tmp_path: Path) -> None:
+    lines = turns(20, apart=1)
+    tear(lines, 16)
+    check(b"".join(lines))
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert losses(check_session(open_session(path), "2.1.45")) == [("unreadable-line", 16, 16, 20)]
+
+
+def test_a_break_before_another_one_is_listed(check: Any) -> None:
+    lines = turns(20)
+    tear(lines, 16)
+    set_parent(lines, 9, "gone")
+    assert losses(check(b"".join(lines))) == [
+        ("unreadable-line", 16, 16, 20),
+        ("dangling-parent", 9, 8, 20),
+    ]
+
+
+def test_a_break_in_a_conversation_that_a_second_root_hides_is_listed(check: Any) -> None:
+    lines = turns(20)
+    set_parent(lines, 17, None)
+    set_parent(lines, 9, "gone")
+    assert losses(check(b"".join(lines))) == [
+        ("second-root", 17, 16, 20),
+        ("dangling-parent", 9, 8, 20),
+    ]
+
+
+def test_breaks_of_one_kind_name_their_lines(check: Any) -> None:
+    lines = turns(20)
+    set_parent(lines, 9, "gone")
+    set_parent(lines, 17, "gone")
+    (found,) = check(b"".join(lines))
+    assert losses([found]) == [("dangling-parent", 9, 16, 20)]
+    assert "(2 times: lines 9, 17); 16 of 20 messages are lost" in found.message
+
+
+def test_messages_before_a_compaction_do_not_count_as_lost(check: Any) -> None:
+    early = [user("one"), assistant(text("first")), *compaction("what was")]
+    late = [user("two"), assistant(text("second")), user("three", parent="gone"), user("four")]
+    at = [stamp(START + timedelta(minutes=n)) for n in range(8)]
+    lines = [
+        encode(json.loads(raw) | {"timestamp": time})
+        for raw, time in zip((*early, *late), at, strict=True)
+    ]
+    found = check(session(*lines))
+    assert losses(found) == [("dangling-parent", 7, 2, 3)]
 
 
 def test_a_line_with_several_results_names_each_call(check: Any) -> None:
