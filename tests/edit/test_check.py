@@ -249,7 +249,7 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", SESSION[:8]]) == 0
     bad.write_bytes(session(*sound()[:2], user(""), *sound()[3:], session_id=nth(7)))
     capfd.readouterr()
-    assert run(["check", "--all"]) == 1
+    assert run(["check", "--all", "--severity", "note"]) == 1
     printed = capfd.readouterr().out.splitlines()
     assert printed[-1] == "2 sessions: 1 fatal, 1 old  (turnlog edit SESSION --repair)"
     assert sorted(each for each in printed if each.startswith(" ")) == [
@@ -261,6 +261,44 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", str(bad), "--json"]) == 1
     (told,) = json.loads(capfd.readouterr().out)
     assert (told["id"], told["findings"][0]["severity"]) == (nth(7), "fatal")
+
+
+def test_all_sessions_are_one_line_each_with_what_the_installed_client_loses(
+    store: Store,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    folder = store.project_of("/home/ada/shop")
+    folder.mkdir()
+    torn = turns(20)
+    tear(torn, 16)
+    set_parent(torn, 9, "gone")
+    (folder / f"{SESSION}.jsonl").write_bytes(b"".join(torn))
+    (folder / f"{nth(7)}.jsonl").write_bytes(session(*sound(), session_id=nth(7))[:-1])
+    clients = {version: tmp_path / "clients" / version for version in ("2.1.325", "2.1.45")}
+    for client in clients.values():
+        client.parent.mkdir(exist_ok=True)
+        client.touch(mode=0o755)
+
+    def check_all(version: str) -> list[str]:
+        (tmp_path / "bin" / "claude").unlink(missing_ok=True)
+        (tmp_path / "bin" / "claude").symlink_to(clients[version])
+        assert run(["check", "--all"]) == 1
+        return [" ".join(row.split()) for row in capfd.readouterr().out.splitlines()]
+
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    loss = f"{SESSION[:8]} loss 16 of 20 the client cannot read this line: it is not JSON"
+    head, *rows = check_all("2.1.325")
+    assert head.split() == ["session", "severity", "lost", "finding"]
+    assert rows[0] == loss
+    assert rows[1].startswith("1 finding not shown")
+    assert rows[2].startswith("2 sessions: 1 loss, 1 sound for client 2.1.325")
+    _, *rows = check_all("2.1.45")
+    assert rows[0] == loss
+    assert rows[1].startswith(f"{nth(7)[:8]} loss the last line has no newline")
 
 
 def test_the_summary_names_what_fixes_the_worst(
