@@ -112,13 +112,18 @@ def copy_for_resume(plan: ResumePlan, choice: CopyChoice, *, dry_run: bool = Fal
     return clone_session(plan.store, session, options, client_version=version, dry_run=dry_run)
 
 
-def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
+def existing_directory(directory: Path) -> str:
+    """Return the real path of a directory; raise `NotFound` if it does not exist."""
+    target = os.path.realpath(directory)
+    if not Path(target).is_dir():
+        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(target)}")
+    return target
+
+
+def move_for_resume(plan: ResumePlan, target: str) -> Path:
     """Move a session to a directory, to resume it there; return its new file. Undoable."""
-    target = Path(os.path.realpath(directory))
-    if not target.is_dir():
-        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(str(target))}")
-    move_sessions(plan.store, move_session(plan.store, plan.path, str(target)))
-    return plan.store.project_of(str(target)) / plan.path.name
+    move_sessions(plan.store, move_session(plan.store, plan.path, target))
+    return plan.store.project_of(target) / plan.path.name
 
 
 def protect_from_cleanup(plan: ResumePlan) -> bool:
