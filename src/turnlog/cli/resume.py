@@ -191,12 +191,16 @@ def _solution(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -
     if wanted.dry_run or not _can_ask():
         _require_solved(plan, program, wanted, requested)
         return requested
-    directory = _likely_directory(plan) if _misplaced(plan) else None
-    offered = Solution(bool(plan.findings), is_copy or plan.is_open, directory)
-    if offered == requested and (wanted.is_chat or not program.is_chat):
+    known = plan.has_directory and plan.directory
+    offered = Solution(
+        bool(plan.findings),
+        is_copy or (plan.is_open and not plan.findings),
+        (known or str(Path.cwd())) if _misplaced(plan) else None,
+    )
+    if offered == requested and not program.is_replacement:
         return requested
     _explain(plan, program, wanted, offered)
-    return _ask_once(plan, program.is_chat and not wanted.is_chat, offered, requested)
+    return _ask_once(plan, program, offered, requested)
 
 
 def _explain(
@@ -209,7 +213,7 @@ def _explain(
         lines += [f"{finding.severity}: {finding.message}" for finding in plan.findings]
     if plan.is_open:
         lines.append(f"{plan.id} is open in a running client")
-    if program.is_chat and not wanted.is_chat:
+    if program.is_replacement:
         lines.append(NO_CLIENT)
     for line in filter(None, lines):
         echo(plain(line), err=True)
@@ -218,7 +222,7 @@ def _explain(
 
 
 def _ask_once(
-    plan: ResumePlan, is_replaced: bool, offered: Solution, requested: Solution
+    plan: ResumePlan, program: ResumeProgram, offered: Solution, requested: Solution
 ) -> Solution:
     """Ask whether to resume as offered; where, if the session has to be moved."""
     what = "a repaired copy" if offered.is_repaired else "a copy of it" if offered.is_copy else "it"
@@ -226,9 +230,9 @@ def _ask_once(
         place = f"Resume {what} in" if offered.copies else "Move the session to"
         chosen = click.prompt(f"{place} which directory?", default=offered.directory, err=True)
         return replace(offered, directory=existing_directory(expand_user(chosen)))
-    if _ask(f"Resume {what}{' in turnlog chat' if is_replaced else ''}?"):
+    if _ask(f"Resume {what}{' in turnlog chat' if program.is_replacement else ''}?"):
         return offered
-    if plan.is_open or is_replaced:
+    if plan.is_open or program.is_replacement:
         raise click.Abort
     return requested
 
@@ -238,19 +242,14 @@ def _require_solved(
 ) -> None:
     """Report the obstacles of a session that nobody can be asked about."""
     if misplaced := _misplaced(plan):
-        where = shlex.quote(_likely_directory(plan) if plan.has_directory else ".")
-        raise NotFound(misplaced, f"turnlog mv {shlex.quote(plan.id)} {where}")
+        where = (plan.has_directory and plan.directory) or "."
+        raise NotFound(misplaced, f"turnlog mv {shlex.quote(plan.id)} {shlex.quote(where)}")
     if plan.findings and not requested.is_repaired:
         _require_accepted(plan, program, wanted)
     if plan.is_open and not requested.copies:
         _require_closed(plan, wanted)
-    if program.is_chat and not wanted.is_chat:
+    if program.is_replacement:
         echo(f"turnlog: {NO_CLIENT}", err=True)
-
-
-def _likely_directory(plan: ResumePlan) -> str:
-    known = plan.directory if plan.has_directory else None
-    return known or str(Path.cwd())
 
 
 def _misplaced(plan: ResumePlan) -> str | None:

@@ -70,7 +70,7 @@ def _with_preserved(tree: Tree, boundary: BoundaryNode, ranks: list[int]) -> lis
 
 
 def with_siblings(tree: Tree, ranks: Sequence[int]) -> list[ChainNode]:
-    """Return the nodes of a path, and the parts of each message, and the results of its calls, that are not on the path."""
+    """Return a path with the parts of its messages, and the results of their calls, beside it."""
     path = [tree.chain[rank] for rank in ranks]
     message_ids = {node.message_id for node in path if isinstance(node, AssistantNode)} - {None}
     on_path = set(ranks)

@@ -66,13 +66,15 @@ class ResumeProgram:
     is_chat: bool
     version: str | None = None
     """The client's version, if it is known."""
+    is_replacement: bool = False
+    """True if it runs only because no client is installed."""
 
 
 def resume_program(is_chat: bool = False) -> ResumeProgram:
     """Return the installed client; `turnlog chat` on request, or if no client is installed."""
     program = None if is_chat else find_client()
     if program is None:
-        return ResumeProgram(CHAT, is_chat=True)
+        return ResumeProgram(CHAT, is_chat=True, is_replacement=not is_chat)
     return ResumeProgram((program,), is_chat=False, version=client_version(program))
 
 

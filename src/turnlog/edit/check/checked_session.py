@@ -22,6 +22,14 @@ ASIDE = frozenset(
 """User lines that may come between an answer and the results it waits for."""
 SKIPPED = frozenset({"unreadable-line", "unreadable-note", "no-type"})
 """Rules of lines that the client does not read."""
+CUTTING = frozenset(
+    {
+        *("dangling-parent", "dangling-parent-old", "unknown-parent", "unknown-parent-old"),
+        *("circular-parents", "circular-parents-cut", "progress-parent"),
+        *("no-parent", "second-root"),
+    }
+)
+"""Rules of entries before which clients omit the history."""
 
 
 class Fault(NamedTuple):
@@ -34,10 +42,8 @@ class Fault(NamedTuple):
     """The affected entry, if it is a single one."""
     onto: ChainNode | None = None
     """The correct parent, if the entry has a wrong one."""
-    start: ChainNode | None = None
-    """The entry before which clients omit the history."""
     lost: Sequence[ChainNode] = ()
-    """Other entries that clients omit."""
+    """Entries that clients omit, besides all those before the node of a fault in `CUTTING`."""
 
 
 class SentImage(NamedTuple):
@@ -85,7 +91,7 @@ class Case:
     """Path of the session; of the original if the session is a copy."""
     facts: LineFacts = field(default_factory=LineFacts)
     starts: dict[int, ChainNode] = field(default_factory=dict[int, ChainNode])
-    """Of each line that the client cannot read, the first entry after the gap that it leaves."""
+    """Of lines that the client cannot read, or use as a parent, the first entry after the gap."""
     bridged: set[int] = field(default_factory=set[int])
     """Indexes of entries without their parent that newer clients attach to another entry."""
 
@@ -120,6 +126,10 @@ class Case:
         if self.tree is self.session.tree or self.tree.active_leaf is None:
             return self.sent
         return since_compaction(self.tree, self.tree.active_leaf)
+
+    @cached_property
+    def _read_indexes(self) -> set[int]:
+        return {node.index for node in self.read}
 
     @cached_property
     def path(self) -> list[int]:
@@ -192,8 +202,7 @@ class Case:
     def lost_talk(self, ranks: Iterable[int]) -> list[ChainNode]:
         """Return user and assistant lines at some nodes and below that are not sent."""
         nodes = [node for rank in ranks for node in self.tree.below(rank)]
-        sent = {node.index for node in self.read}
-        lost = [node for node in nodes if is_talk(node) and node.index not in sent]
+        lost = [node for node in nodes if is_talk(node) and node.index not in self._read_indexes]
         return sorted(lost, key=lambda node: node.index)
 
     @cached_property
@@ -258,7 +267,7 @@ class Case:
 
     def start_of(self, fault: Fault) -> ChainNode | None:
         """Return the entry before which clients omit the history because of a fault."""
-        return fault.start or (self.starts.get(fault.line) if fault.line else None)
+        return fault.node if fault.rule in CUTTING else self.starts.get(fault.line or 0)
 
     def is_main(self, node: ChainNode) -> bool:
         """Return whether a node belongs to the main conversation, not to an inline sub-agent."""

@@ -46,8 +46,9 @@ def no_uuid(case: Case) -> Iterator[Fault]:
     is_bridged, start = False not in gaps, gaps.get(False, gaps.get(True))
     rule = "no-uuid" if lost else "no-uuid-old" if is_bridged else "no-uuid-cut"
     for node in lost or nodes[-1:]:
-        fault = mark_at(rule, node)
-        yield fault._replace(start=start, lost=[node] if lost else ())
+        if start:
+            case.starts[node.line] = start
+        yield mark_at(rule, node)._replace(lost=[node] if lost else ())
 
 
 def no_parent(case: Case) -> Iterator[Fault]:
@@ -56,7 +57,7 @@ def no_parent(case: Case) -> Iterator[Fault]:
     for node in case.facts.parentless:
         starts = node in first or is_compaction(node) or not node.uuid
         if is_talk(node) and node.index in indexes and not starts:
-            yield mark_at("no-parent", node)._replace(start=node)
+            yield mark_at("no-parent", node)
 
 
 def dangling_parents(case: Case) -> Iterator[Fault]:
@@ -71,7 +72,7 @@ def dangling_parents(case: Case) -> Iterator[Fault]:
             case.starts[broken[place - 1]] = gap.node
         elif gap.node.uuid and gap.onto.uuid and not gap.is_unknown:  # else reported elsewhere
             rule = "dangling-parent-old" if gap.is_bridged else "dangling-parent"
-            yield mark_at(rule, gap.node, gap.onto)._replace(start=gap.node)
+            yield mark_at(rule, gap.node, gap.onto)
 
 
 def unknown_parents(case: Case) -> Iterator[Fault]:
@@ -79,7 +80,7 @@ def unknown_parents(case: Case) -> Iterator[Fault]:
     for gap in _gaps(case):
         if gap.is_unknown:
             rule = "unknown-parent-old" if gap.is_bridged else "unknown-parent"
-            yield mark_at(rule, gap.node, gap.onto)._replace(start=gap.node)
+            yield mark_at(rule, gap.node, gap.onto)
 
 
 def progress_parents(case: Case) -> Iterator[Fault]:
@@ -91,8 +92,7 @@ def progress_parents(case: Case) -> Iterator[Fault]:
         above = tree.links[rank]
         is_behind = named is not None and is_progress(tree.chain[named])
         if is_behind and above >= 0 and can_be_tip(node):
-            fault = mark_at("progress-parent", node, tree.chain[above])
-            yield fault._replace(start=node)
+            yield mark_at("progress-parent", node, tree.chain[above])
 
 
 def circular_parents(case: Case) -> Iterator[Fault]:
@@ -107,8 +107,7 @@ def circular_parents(case: Case) -> Iterator[Fault]:
         if named is not None and used != named:
             is_cut = used >= 0 and case.path[-1:] == [rank] and not is_compaction(node)
             rule = "circular-parents-cut" if is_cut else "circular-parents"
-            fault = mark_at(rule, node, tree.chain[used] if used >= 0 else None)
-            yield fault._replace(start=node)
+            yield mark_at(rule, node, tree.chain[used] if used >= 0 else None)
 
 
 def duplicate_uuids(case: Case) -> Iterator[Fault]:
@@ -132,7 +131,7 @@ def second_root(case: Case) -> Iterator[Fault]:
         node = case.tree.chain[rank]
         is_start = case.tree.parents[rank] < 0 and not is_compaction(node)
         if is_start and not case.is_parentless(node) and (end := case.end_before(rank)) >= 0:
-            yield mark_at("second-root", node, case.tree.chain[end])._replace(start=node)
+            yield mark_at("second-root", node, case.tree.chain[end])
 
 
 def stray_tip(case: Case) -> Iterator[Fault]:
@@ -286,15 +285,19 @@ def _present(case: Case) -> list[ChainNode]:
 
 def _gaps(case: Case) -> Iterator[Gap]:
     """Yield entries of the history whose parent is missing or of a type that clients ignore."""
-    tree = case.tree
+    tree, end = case.tree, len(case.path)
+    seen: set[int] = set()
+    skips: dict[int, int] = {}
     for position, rank in enumerate(case.history):
         node = tree.chain[rank]
+        seen.add(rank)
         if tree.links[rank] >= 0 or tree.is_root(rank) or is_compaction(node) or is_progress(node):
             continue
-        is_read = position + 1 < len(case.path)
-        # The client does not walk on after its first gap; there the tree tells what it would do.
-        is_bridged = is_read or (position >= len(case.path) and rank not in tree.cuts)
-        onto = case.path[position + 1] if is_read else _joined_to(tree, rank)
+        if position + 1 < end:
+            onto, is_bridged = case.path[position + 1], True
+        else:  # where the client would walk on if the breaks before it were mended
+            onto = _joined_to(tree, rank)
+            is_bridged = tree.timeline.latest_before(rank, seen, skips) >= 0
         if onto >= 0:
             named = tree.rank_of(node.parent)
             is_unknown = named is not None and not is_progress(tree.chain[named])
