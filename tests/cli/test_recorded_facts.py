@@ -139,12 +139,41 @@ def test_the_index_has_compactions_modes_stop_reasons_and_nicknames(
     assert rows(turnlog, "SELECT slug FROM files") == [{"slug": SLUG}]
 
 
-def test_inspect_counts_why_messages_stopped(path: Path, turnlog: Run) -> None:
+def test_inspect_counts_stop_reasons_by_line_and_by_message(path: Path, turnlog: Run) -> None:
     again = assistant(text("…"), message_id="m2", message={"stop_reason": "max_tokens"})
     path.write_bytes(path.read_bytes() + session(again))
-    counted = asked(turnlog, "inspect", SESSION)["stop_reasons"]
-    assert counted == {"tool_use": 1, "max_tokens": 1, "(none)": 1}
-    assert "max_tokens" in turnlog("inspect", SESSION).out
+    assert asked(turnlog, "inspect", SESSION)["stop_reasons"] == {
+        "max_tokens": {"lines": 2, "messages": 1},
+        "tool_use": {"lines": 1, "messages": 1},
+        "(none)": {"lines": 1, "messages": 1},
+    }
+    rows = [line.split() for line in turnlog("inspect", SESSION).out.splitlines()]
+    assert ["2", "1", "max_tokens"] in rows
+
+
+def test_inspect_reproduces_the_documented_counts_of_a_streamed_session(
+    project: Path, turnlog: Run
+) -> None:
+    """The counts of session 945090a1, whose client wrote lines without a stop reason."""
+    documented = {"end_turn": 19, "tool_use": 179, "stop_sequence": 1, None: 267}
+    reasons = [reason for reason, count in documented.items() for _ in range(count)]
+    uses = [call("Read", {}, f"t{n}") for n in range(257)]
+    blocks = [*(text("a") for _ in range(466 - 257)), *uses]
+    said = [
+        assistant(block, message_id=f"m{n // 3}", message={"stop_reason": reason})
+        for n, (reason, block) in enumerate(zip(reasons, blocks, strict=True))
+    ]
+    nested = [text("x"), call("Read")]
+    answers = [result(use["id"], nested, tool_use_result={"content": nested}) for use in uses]
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(session(*said, *answers))
+    report = asked(turnlog, "inspect", SESSION)
+    assert report["kinds"]["assistant"]["count"] == 466
+    lines = {reason: counts["lines"] for reason, counts in report["stop_reasons"].items()}
+    assert lines == {"(none)": 267, "tool_use": 179, "end_turn": 19, "stop_sequence": 1}
+    blocks_counted = {name: each["count"] for name, each in report["blocks"].items()}
+    assert blocks_counted == {"tool_use": 257, "tool_result": 257, "text": 466 - 257}
+    assert report["tools"]["Read"]["count"] == 257
 
 
 def test_tree_tells_what_started_a_compaction(path: Path, turnlog: Run) -> None:

@@ -193,6 +193,7 @@ def test_search_prints_json(project: Path, turnlog: Run) -> None:
         "more": 0,
         "store": str(path.parents[2]),
         "resume": RESUME,
+        "score": None,
     }
     assert found["turns"] == [
         {

@@ -280,6 +280,30 @@ def test_sql_prints_a_table_json_or_csv(project: Path, turnlog: Run) -> None:
     assert turnlog("sql", query, "--csv").out.splitlines()[0] == "model,output,unknown"
 
 
+def test_sql_has_views_of_sessions_turns_and_projects(project: Path, turnlog: Run) -> None:
+    write_days(project)
+    figures = "turns, messages, tokens, round(cost, 4) AS cost, calls, errors"
+
+    def rows(query: str) -> list[dict[str, object]]:
+        return json.loads(turnlog("sql", query, "--json").out)
+
+    total = json.loads(turnlog("stats", "session", "--json").out)["total"]
+    shown = {"id": SESSION, "project": "/home/ada/shop", "subagents": 1}
+    same = {"turns": 2, "messages": 4, "tokens": 166_005, "calls": 1, "errors": 1}
+    assert (total["turns"], total["tokens"]) == (same["turns"], same["tokens"])
+    costs = {"cost": round(total["cost_usd"], 4)}
+    [one] = rows(f"SELECT id, project, subagents, {figures} FROM sessions")
+    assert one == shown | same | costs
+    [whole] = rows("SELECT project, sessions, turns, tokens, calls FROM projects")
+    assert whole == {k: one[k] for k in whole if k != "sessions"} | {"sessions": 1}
+    turns = rows("SELECT session, prompt, tokens, calls FROM turns ORDER BY at")
+    assert turns == [
+        {"session": SESSION, "prompt": "Fix the total", "tokens": 42_005, "calls": 1},
+        {"session": SESSION, "prompt": "More", "tokens": 104_000, "calls": 0},
+    ]
+    assert rows("SELECT session FROM subagents") == [{"session": SESSION}]
+
+
 def test_sql_masks_secrets_unless_told_otherwise(project: Path, turnlog: Run) -> None:
     write_days(project)
     for form in ((), ("--json",), ("--csv",)):
@@ -351,7 +375,7 @@ def test_every_table_and_column_of_the_index_is_described(tmp_path: Path) -> Non
     with open_index(path):
         tables = tables_of(path)
     described = sections()
-    assert len(tables) == 15
+    assert len(tables) == 19
     for table in tables:
         named = set(re.findall(r"`(\w+)`", described[table.name]))
         assert set(table.columns) - named == set(), table.name

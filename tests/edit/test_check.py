@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,17 @@ import pytest
 
 from support.build import (
     SESSION,
+    START,
     assistant,
     attachment,
     compaction,
+    encode,
     image,
     line,
     nth,
     result_block,
     session,
+    stamp,
     text,
     user,
 )
@@ -115,6 +119,100 @@ def test_faults_of_one_kind_are_one_finding_and_the_worst_comes_first(check: Any
     assert found[0].message.endswith("(2 times)")
 
 
+def turns(count: int, *, apart: int = 60) -> list[bytes]:
+    """Lines of prompts and answers in turn, too far apart in time to replace a missing parent."""
+    at = [stamp(START + timedelta(seconds=apart * n)) for n in range(count)]
+    lines = [
+        assistant(text(f"a{n}"), timestamp=at[n]) if n % 2 else user(f"q{n}", timestamp=at[n])
+        for n in range(count)
+    ]
+    return session(*lines).splitlines(keepends=True)
+
+
+def tear(lines: list[bytes], number: int) -> None:
+    lines[number - 1] = lines[number - 1][:40] + b"\n"
+
+
+def set_parent(lines: list[bytes], number: int, parent: str | None) -> None:
+    lines[number - 1] = encode(json.loads(lines[number - 1]) | {"parentUuid": parent})
+
+
+def losses(found: list[Finding]) -> list[tuple[str, int | None, int, int]]:
+    return [(each.kind, each.line, each.lost, each.messages) for each in found if each.is_serious]
+
+
+def test_a_torn_line_tells_how_many_messages_the_client_omits(check: Any, tmp_path: Path) -> None:
+    lines = turns(20)
+    tear(lines, 16)
+    found = check(b"".join(lines))
+    assert losses(found) == [("unreadable-line", 16, 16, 20)]
+    assert found[0].message.endswith("; 16 of 20 messages are lost")
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert len(open_session(path).context()) == 20 - 16
+
+
+def test_a_line_that_only_turnlog_can_read_loses_as_much_as_a_torn_one(check: Any) -> None:
+    content = b"".join(turns(20)).replace(b'"a15"', b'"a\x0115"')
+    assert losses(check(content)) == [("unreadable-line", 16, 16, 20)]
+
+
+def test_a_torn_line_that_the_client_steps_over_is_the_only_message_lost(check: Any) -> None:
+    lines = turns(20, apart=1)
+    tear(lines, 16)
+    (found,) = check(b"".join(lines))
+    assert (found.lost, found.messages) == (1, 20)
+    assert found.message.endswith("; 1 of 20 messages is lost")
+
+
+def test_an_old_client_omits_everything_before_a_torn_line(check: Any, tmp_path: Path) -> None:
+    lines = turns(20, apart=1)
+    tear(lines, 16)
+    check(b"".join(lines))
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert losses(check_session(open_session(path), "2.1.45")) == [("unreadable-line", 16, 16, 20)]
+
+
+def test_a_break_before_another_one_is_listed(check: Any) -> None:
+    lines = turns(20)
+    tear(lines, 16)
+    set_parent(lines, 9, "gone")
+    assert losses(check(b"".join(lines))) == [
+        ("unreadable-line", 16, 16, 20),
+        ("dangling-parent", 9, 8, 20),
+    ]
+
+
+def test_a_break_in_a_conversation_that_a_second_root_hides_is_listed(check: Any) -> None:
+    lines = turns(20)
+    set_parent(lines, 17, None)
+    set_parent(lines, 9, "gone")
+    assert losses(check(b"".join(lines))) == [
+        ("second-root", 17, 16, 20),
+        ("dangling-parent", 9, 8, 20),
+    ]
+
+
+def test_breaks_of_one_kind_name_their_lines(check: Any) -> None:
+    lines = turns(20)
+    set_parent(lines, 9, "gone")
+    set_parent(lines, 17, "gone")
+    (found,) = check(b"".join(lines))
+    assert losses([found]) == [("dangling-parent", 9, 16, 20)]
+    assert "(2 times: lines 9, 17); 16 of 20 messages are lost" in found.message
+
+
+def test_messages_before_a_compaction_do_not_count_as_lost(check: Any) -> None:
+    early = [user("one"), assistant(text("first")), *compaction("what was")]
+    late = [user("two"), assistant(text("second")), user("three", parent="gone"), user("four")]
+    at = [stamp(START + timedelta(minutes=n)) for n in range(8)]
+    lines = [
+        encode(json.loads(raw) | {"timestamp": time})
+        for raw, time in zip((*early, *late), at, strict=True)
+    ]
+    found = check(session(*lines))
+    assert losses(found) == [("dangling-parent", 7, 2, 3)]
+
+
 def test_a_line_with_several_results_names_each_call(check: Any) -> None:
     content = put(7, user([result_block("toolu_1"), result_block("toolu_9")]))
     assert [(f.kind, f.line) for f in check(content)] == [("orphan-result", 7)]
@@ -151,7 +249,7 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", SESSION[:8]]) == 0
     bad.write_bytes(session(*sound()[:2], user(""), *sound()[3:], session_id=nth(7)))
     capfd.readouterr()
-    assert run(["check", "--all"]) == 1
+    assert run(["check", "--all", "--severity", "note"]) == 1
     printed = capfd.readouterr().out.splitlines()
     assert printed[-1] == "2 sessions: 1 fatal, 1 old  (turnlog edit SESSION --repair)"
     assert sorted(each for each in printed if each.startswith(" ")) == [
@@ -163,6 +261,44 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", str(bad), "--json"]) == 1
     (told,) = json.loads(capfd.readouterr().out)
     assert (told["id"], told["findings"][0]["severity"]) == (nth(7), "fatal")
+
+
+def test_all_sessions_are_one_line_each_with_what_the_installed_client_loses(
+    store: Store,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    folder = store.project_of("/home/ada/shop")
+    folder.mkdir()
+    torn = turns(20)
+    tear(torn, 16)
+    set_parent(torn, 9, "gone")
+    (folder / f"{SESSION}.jsonl").write_bytes(b"".join(torn))
+    (folder / f"{nth(7)}.jsonl").write_bytes(session(*sound(), session_id=nth(7))[:-1])
+    clients = {version: tmp_path / "clients" / version for version in ("2.1.325", "2.1.45")}
+    for client in clients.values():
+        client.parent.mkdir(exist_ok=True)
+        client.touch(mode=0o755)
+
+    def check_all(version: str) -> list[str]:
+        (tmp_path / "bin" / "claude").unlink(missing_ok=True)
+        (tmp_path / "bin" / "claude").symlink_to(clients[version])
+        assert run(["check", "--all"]) == 1
+        return [" ".join(row.split()) for row in capfd.readouterr().out.splitlines()]
+
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    loss = f"{SESSION[:8]} loss 16 of 20 the client cannot read this line: it is not JSON"
+    head, *rows = check_all("2.1.325")
+    assert head.split() == ["session", "severity", "lost", "finding"]
+    assert rows[0] == loss
+    assert rows[1].startswith("1 finding not shown")
+    assert rows[2].startswith("2 sessions: 1 loss, 1 sound for client 2.1.325")
+    _, *rows = check_all("2.1.45")
+    assert rows[0] == loss
+    assert rows[1].startswith(f"{nth(7)[:8]} loss the last line has no newline")
 
 
 def test_the_summary_names_what_fixes_the_worst(

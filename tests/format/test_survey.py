@@ -55,13 +55,16 @@ def test_lines_bytes_kinds_and_versions_are_counted(path: Path) -> None:
     assert unknown_fields(found) == {}
 
 
-def test_blocks_and_tools_are_counted_within_results_too(path: Path) -> None:
-    inner = [text("a"), text("b"), {"type": "hologram", "z": 1}]
+def test_blocks_inside_results_are_not_counted_but_checked(path: Path) -> None:
+    inner = [text("a"), call("Bash"), {"type": "hologram", "z": 1}]
     found = survey(
-        path, assistant(text("x"), call("Bash"), call("mcp__shop__order")), result("t1", inner)
+        path,
+        assistant(text("x"), call("Bash"), call("mcp__shop__order")),
+        result("t1", inner, tool_use_result={"agentId": "a1", "content": inner}),
     )
-    assert found.blocks == {"text": 3, "tool_use": 2, "tool_result": 1, "hologram": 1}
+    assert found.blocks == {"text": 1, "tool_use": 2, "tool_result": 1}
     assert found.tools == {"Bash": 1, "mcp__shop__order": 1}
+    assert unknown_fields(found)["block/hologram.z"] >= 1
 
 
 def test_an_invented_type_is_reported_as_unknown(path: Path) -> None:

@@ -1,12 +1,14 @@
 """Sessions are found by subject, in whatever words."""
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import turnlog
 from support.build import SESSION, assistant, line, result, session, text, user
 from support.mcp_peer import put
 from support.paraphrases import (
@@ -15,6 +17,7 @@ from support.paraphrases import (
     Paraphrase,
     content_words,
     paraphrases,
+    unrelated_questions,
     write_sessions,
 )
 from turnlog.errors import NotFound, UsageError
@@ -26,6 +29,7 @@ from turnlog.index.similarity import LikeRequest, like_sessions, session_named
 from turnlog.index.sync_policy import sync_index
 from turnlog.store.paths import Store
 
+SAMPLES = Path(turnlog.__file__).parent / "samples"
 PROJECT = "/home/ada/shop"
 OTHER = "07e40000-0000-4000-8000-000000000002"
 MOST = 10
@@ -110,6 +114,24 @@ def test_questions_that_no_weight_was_chosen_with_find_their_sessions(small: Sto
     found = write_sessions(small.root, HELD_OUT)
     assert sum(each.id in like(small, each.question) for each in found) >= 86
     assert worse_by_meaning(small, found) == []
+
+
+def test_unrelated_questions_find_nothing(small: Store) -> None:
+    shutil.copytree(SAMPLES / "projects", small.projects, dirs_exist_ok=True)
+    answered = [question for question in unrelated_questions() if like(small, question)]
+    assert len(answered) <= 10
+    assert like(small, "people had to log in again") == []
+    assert like(small, "kubernetes pod crash loop") == []
+
+
+def test_scores_tell_how_similar_sessions_are(small: Store) -> None:
+    shutil.copytree(SAMPLES / "projects", small.projects, dirs_exist_ok=True)
+    first, *others = like_sessions(small, LikeRequest("bills were off by a cent"))
+    assert first.title == "Fix the rounding bug in invoices"
+    assert first.score
+    assert first.score > 2 * max(each.score or 0 for each in others)
+    exact, *_ = like_sessions(small, LikeRequest("rounding bug in invoices"))
+    assert (exact.id, exact.score) == (first.id, 1)
 
 
 def test_words_alone_do_not_find_it(world: tuple[Store, list[Paraphrase]]) -> None:

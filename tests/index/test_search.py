@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.build import START, assistant, line, session, system, text, user
+from support.build import START, assistant, call, line, result_block, session, system, text, user
 from support.searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
 from turnlog.index.database import Index, open_index
@@ -372,6 +372,46 @@ def test_secrets_are_masked_where_they_are_found(db: sqlite3.Connection) -> None
     asked = parse_search("warehouse")
     [open_] = search(db, SearchTerms(asked, Selection(), 10), ResultLimits(reveal=True))
     assert SECRET in hits_of([open_])[0].text
+
+
+PARALLEL = (
+    user("go"),
+    assistant(
+        call("mcp__db__connect", {"host": "walrus", "password": "q7Lm2ZxT9vKpR4sWn8Yd"}, "A"),
+        call("Bash", {"command": "psql walrus"}, "B"),
+    ),
+    line("user", message={"role": "user", "content": [result_block("A"), result_block("B", "no")]}),
+)
+"""Two calls on one line, and their results on another."""
+
+
+def test_calls_on_one_line_are_told_apart(fresh: tuple[Store, Index]) -> None:
+    store, index = fresh
+    write(store.projects / "-w" / f"{IDS['cart']}.jsonl", *PARALLEL, session_id=IDS["cart"])
+    sync(index, store)
+    shown = {hit.tool: hit.text for hit in hits_of(found(index.db, "walrus"))}
+    assert shown.keys() == {"mcp__db__connect", "Bash"}
+    assert shown["Bash"] == "psql walrus"
+    for tool, told in shown.items():
+        terms = SearchTerms(parse_search("walrus"), Selection(tool=tool), 10)
+        [hit] = hits_of(list(search(index.db, terms, ResultLimits())))
+        assert (hit.tool, hit.text) == (tool, told)
+    [answer] = hits_of(found(index.db, "no"))
+    assert (answer.tool, answer.text) == ("Bash", "no")
+
+
+@pytest.mark.parametrize("query", ["q7Lm2ZxT9vKpR4sWn8Yd", "q7Lm2*", '"q7Lm2ZxT9vKpR4sWn8Yd"'])
+@pytest.mark.parametrize("is_regex", [False, True])
+def test_no_search_finds_what_only_the_name_of_its_field_marks_as_secret(
+    fresh: tuple[Store, Index], query: str, is_regex: bool
+) -> None:
+    store, index = fresh
+    write(store.projects / "-w" / f"{IDS['cart']}.jsonl", *PARALLEL, session_id=IDS["cart"])
+    sync(index, store)
+    terms = SearchTerms(parse_search(query, is_regex), Selection(), 10)
+    assert not list(search(index.db, terms, ResultLimits(reveal=True)))
+    texts = [hit.text for hit in hits_of(found(index.db, "walrus"))]
+    assert sorted(texts)[1].startswith("walrus\n[password:")
 
 
 def test_a_snippet_is_the_part_with_the_hit(db: sqlite3.Connection) -> None:

@@ -26,7 +26,7 @@ def runs(root: Path) -> ToolRuns:
 
 
 def test_a_question_in_other_words_is_answered(runs: ToolRuns) -> None:
-    given = {"query": "which storage engine for purchases", "like": True, "limit": 1}
+    given = {"query": "which SQL server stores purchases", "like": True, "limit": 1}
     answer, _ = runs.run("search", given, {})
     assert "We decided on Postgres" in answer
     assert FIRST[:8] in answer

@@ -86,6 +86,53 @@ def test_a_session_is_moved_if_its_directory_is_gone(
     assert old.exists()
 
 
+def test_one_question_decides_on_a_repaired_copy_in_another_directory(
+    put: Put, turnlog: list[str], project: Path, client: Path, tmp_path: Path, store: Store
+) -> None:
+    original = put(FIRST, "Fix it", cwd=tmp_path / "gone")
+    damage(original)
+    before = original.read_bytes()
+    with terminal([*turnlog, "resume", FIRST], project, 160, 24) as pane:
+        pane.see("no longer exists", "no valid timestamp", "Resume a repaired copy in which")
+        pane.see(f"turnlog clone {FIRST} --repair", f"cd {project} && claude --resume ID_OF_THE")
+        assert list(store.session_files()) == [original]
+        pane.keys("Enter")
+        screen = see_joined(pane, f"CLIENT {project} --resume ")
+    assert original.read_bytes() == before
+    (copy,) = (store.projects / folder_name(str(project))).glob("*.jsonl")
+    assert copy.stem in screen.replace("\n", "")
+    assert run(["check", copy.stem]) == 0
+    assert run(["undo"]) == run(["undo"]) == 0
+    assert list(store.session_files()) == [original]
+
+
+def test_an_unanswered_question_changes_nothing(
+    put: Put, turnlog: list[str], project: Path, client: Path, tmp_path: Path, store: Store
+) -> None:
+    original = put(FIRST, "Fix it", cwd=tmp_path / "gone")
+    damage(original)
+    with terminal([*turnlog, "resume", FIRST], project, 160, 24) as pane:
+        pane.see("Resume a repaired copy in which")
+        pane.keys("C-c")
+        pane.see("status 130")
+    assert list(store.session_files()) == [original]
+
+
+def test_without_a_client_the_chat_is_offered(
+    put: Put, turnlog: list[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(FIRST, "Fix it")
+    without = [
+        each for each in os.environ["PATH"].split(os.pathsep) if not Path(each, "claude").exists()
+    ]
+    monkeypatch.setenv("PATH", os.pathsep.join(without))
+    with terminal([*turnlog, "resume", FIRST], project, 160, 24) as pane:
+        pane.see("claude is not installed", f"cd {project} && turnlog chat --resume {FIRST}")
+        pane.see("Resume it in turnlog chat? [Y/n]")
+        pane.say("n")
+        pane.see("status 130")
+
+
 def test_an_archived_session_is_restored(
     put: Put, turnlog: list[str], project: Path, client: Path
 ) -> None:
@@ -117,7 +164,9 @@ def test_without_a_client_the_chat_resumes(
     put(FIRST, "Fix it")
     monkeypatch.setenv("PATH", "/nowhere")
     assert run(["resume", FIRST, "--dry-run"]) == 0
-    assert capsys.readouterr().out == f"cd {project} && turnlog chat --resume {FIRST}\n"
+    printed = capsys.readouterr()
+    assert printed.out == f"cd {project} && turnlog chat --resume {FIRST}\n"
+    assert "claude is not installed: turnlog chat resumes the session" in printed.err
 
 
 Say = Callable[..., tuple[int, str, str]]

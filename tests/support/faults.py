@@ -191,7 +191,7 @@ PLANTED: dict[str, Fault] = {
     ),
     "no parentUuid": Fault(without(3, "parentUuid"), "no-parent", "loss", 3),
     "no line with a parentUuid": Fault(
-        changed(lambda lines: [each.pop("parentUuid") for each in lines]), "no-parent", "loss", 10
+        changed(lambda lines: [each.pop("parentUuid") for each in lines]), "no-parent", "loss", 2
     ),
     "no type": Fault(without(3, "type"), "no-type", "loss", 3),
     "no message": Fault(
@@ -297,7 +297,7 @@ PLANTED: dict[str, Fault] = {
         session(*sound()[:2], user("two", parent=None), *sound()[3:8], user("3", parent=None)),
         "second-root",
         "loss",
-        9,
+        3,
         session(*sound()[:8], user("3")),
     ),
     "a stray attachment": Fault(

@@ -19,7 +19,7 @@ TABLES = {
     "pulls": "line, number, url, repository",
     "commits": "line, at, branch, hash",
     "compactions": "line, at, trigger, pre_tokens",
-    "docs": f"line, offset, size, kind, tool, is_error, at, {PROMPT}",
+    "docs": f"line, offset, size, part, kind, tool, is_error, at, {PROMPT}",
 }
 
 

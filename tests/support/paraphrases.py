@@ -50,6 +50,11 @@ def paraphrases(name: str = TUNED) -> list[Paraphrase]:
     ]
 
 
+def unrelated_questions() -> list[str]:
+    """Return a hundred questions about nothing that the samples are about."""
+    return (DATA / "unrelated_questions.txt").read_text("utf-8").splitlines()
+
+
 def content_words(sentence: str) -> set[str]:
     """Return the stems of the words that say something."""
     words = re.findall(r"[^\W_]+", sentence.lower())

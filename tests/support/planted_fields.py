@@ -34,6 +34,7 @@ DIRECTORY = "/home/ada/AKIA"
 CUTS = (80, 100, 120, 160, 200, 240, 300, 400, 1000, 4096)
 """Where something is cut; a secret stands across each."""
 PLANTED_FILE = "/x/needle.py"
+SEQUENCE = "\x1b[31m"
 
 
 class Planter:
@@ -41,6 +42,8 @@ class Planter:
 
     def __init__(self, seed: int = 7) -> None:
         self._random = Random(seed)
+        self.is_split = False
+        """True if a terminal sequence, which nobody sees, splits each token."""
         self.places: dict[str, str] = {}
         """The place of each planted secret, by its first characters."""
 
@@ -49,7 +52,7 @@ class Planter:
         body = "".join(self._random.choices(ALNUM, k=33))
         self.places[body[:12]] = place
         self.places[body[-12:]] = place
-        return f"ghp_{body}7aZ"
+        return f"gh{SEQUENCE if self.is_split else ''}p_{body}7aZ"
 
     def word(self, place: str) -> str:
         """Return a password that can only be recognized by the name of its field."""
@@ -99,7 +102,9 @@ def plant_everywhere(store: Store, planter: Planter) -> Path:
 def _conversation(planter: Planter, shared: dict[str, Any]) -> Iterator[bytes]:
     token, word = planter.token, planter.word
     yield user(f"first {token('first prompt')} needle", **shared)
+    # A search for the word shows what stands next to it.
     given = {
+        "host": "needle",
         "api_key": word("tool input by name"),
         "headers": {"password": word("nested tool input by name")},
         "env": [{"name": "DB_PASSWORD", "value": word("name and value")}],
@@ -129,7 +134,7 @@ def _conversation(planter: Planter, shared: dict[str, Any]) -> Iterator[bytes]:
     yield result(
         "toolu_A",
         f"needle {token('result')}",
-        tool_use_result={"password": word("structured result")},
+        tool_use_result={"host": "needle", "password": word("structured result")},
     )
     yield result(
         "toolu_B", f"needle {token('error')}", is_error=True, tool_use_result=token("error text")
@@ -187,6 +192,7 @@ def _kinds(planter: Planter) -> Iterator[bytes]:
     yield line(
         f"new-{planter.token('unknown kind')}",
         text=planter.token("unknown entry"),
+        host="needle",
         api_key=planter.word("unknown entry by name"),
     )
 
@@ -211,6 +217,7 @@ def _filled(schema: dict[str, Any], types: dict[str, Any], place: str, planter: 
             }
         case "object":
             return {
+                "host": "needle",
                 "password": planter.word(place),
                 planter.token(f"{place} key"): planter.token(place),
             }

@@ -8,10 +8,10 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, Table, with_rows
-from turnlog.cli.terminal import Look, dim, echo
+from turnlog.cli.terminal import Look, dim, echo, echo_plain
 from turnlog.errors import UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
-from turnlog.text import harmless, short_duration
+from turnlog.text import short_duration
 
 COLUMNS = (
     Column("id", is_whole=True),
@@ -143,7 +143,7 @@ def logs(job: str, as_json: bool) -> None:
     if as_json:
         echo_json(found.fields | {"output": text})
         return
-    echo(harmless(text).rstrip("\n"))
+    echo_plain(text.rstrip("\n"))
 
 
 @command.command("rm")

@@ -44,7 +44,7 @@ from turnlog.cli.run_options import (
     run_options,
     start_background,
 )
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo_plain
 from turnlog.errors import NotFound, Unavailable, UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
 from turnlog.store.directories import split_directories
@@ -397,7 +397,7 @@ async def _print(
     except asyncio.CancelledError:
         raise click.Abort from None
     for note in chat.notes:
-        echo(harmless(f"turnlog: {note}"), err=True)
+        echo_plain(f"turnlog: {note}", err=True)
     style = Style(given["output_format"])
     has_pieces, is_verbose = given["include_partial_messages"], given["verbose"]
     note = partial(_note_waiting, is_verbose)
@@ -427,7 +427,7 @@ def _write(text: str) -> None:
 def _note_waiting(is_verbose: bool, text: str) -> None:
     """Print what turnlog is waiting for, but only to a terminal or with --verbose."""
     if is_verbose or sys.stderr.isatty():
-        echo(harmless(f"turnlog: {text}"), err=True)
+        echo_plain(f"turnlog: {text}", err=True)
 
 
 def _stop_on_signals() -> list[Callable[[], bool]]:

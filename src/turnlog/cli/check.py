@@ -23,23 +23,31 @@ from turnlog.cli.output import echo_json, fit, plain, progress_bar, styled_hint,
 from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggested_commands import store_of, to_type
-from turnlog.cli.tables import GAP, READABLE
+from turnlog.cli.tables import GAP, READABLE, Column, echo_table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
-from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.checks import check_session, name_of
 from turnlog.edit.check.findings import ORDER, Finding, Severity
+from turnlog.edit.resume_preparation import resume_program
 from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import short_path
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores, find_holder
+from turnlog.text import plural
 
-COLOURS: dict[Severity, Look] = {
+COLOURS: dict[str, Look] = {
     Severity.FATAL: "red",
     Severity.LOSS: "yellow",
     Severity.OLD: "cyan",
     Severity.NOTE: "grey",
 }
+WORST = (
+    Column("session", is_whole=True),
+    Column("severity", look=COLOURS.get),
+    Column("lost", is_whole=True),
+    Column("finding", width=READABLE),
+)
 LEAD = 20
 """Cells before a finding's message."""
 Report = tuple[Path, list[Finding]]
@@ -54,10 +62,11 @@ Report = tuple[Path, list[Finding]]
 @click.option(
     "--severity",
     type=click.Choice([each.value for each in Severity]),
-    default=Severity.NOTE.value,
-    help="Show only findings of at least this severity: fatal, loss, old, note.",
+    help="List each finding of at least this severity: fatal, loss, old, note.",
 )
-@client_version_option("Check for this client version instead of the newest known.")
+@client_version_option(
+    "Check for this client version, by default the newest known; with --all, the installed one."
+)
 @output_option()
 @json_option
 @store_option
@@ -69,12 +78,15 @@ def command(
 
     Severities: `fatal` (the client refuses the session), `loss` (it omits part of the
     conversation), `old` (an older client would), `note`. Exits with 1 if a finding is fatal or a
-    loss. --project, --since and --until imply --all.
+    loss.
+
+    --project, --since and --until imply --all. With these, only the worst finding of each session
+    that is fatal or a loss is printed, unless --severity or --json is given.
 
     \b
     Examples:
       turnlog check last
-      turnlog check --all --severity loss
+      turnlog check --all --severity note
       turnlog check --project shop --since 7d --json
     """
     stores = stores_in(ctx)
@@ -85,15 +97,18 @@ def command(
         paths = [session.path for session in select_sessions(stores, *selection)]
     else:
         paths = [find_session(stores, text).path for text in sessions]
-    checked = _checked(stores, paths, options["client_version"])
+    version = options["client_version"] or (resume_program().version if every else None)
+    checked = _checked(stores, paths, version)
     reports = sorted(checked, key=_weight) if every else list(checked)
-    shown = [_at_least(Severity(options["severity"]), report) for report in reports]
+    least = options["severity"]
+    shown = [_at_least(Severity(least or Severity.NOTE), report) for report in reports]
     if as_json:
         echo_json([_as_json(stores, path, findings) for path, findings in shown])
     else:
-        _print(shown)
+        _print_worst(reports) if every and not least else _print(shown)
         all_findings = [findings for _, findings in reports]
-        echo(_summary(all_findings) + dim(_hint(all_findings)))
+        client = f" for client {version}" if every and version else ""
+        echo(_summary(all_findings) + client + dim(_hint(all_findings)))
     if any(finding.is_serious for _, findings in reports for finding in findings):
         ctx.exit(1)
 
@@ -133,6 +148,22 @@ def _print(reports: list[Report]) -> None:
             for finding in findings:
                 for line in _lines(finding, width()):
                     echo(line)
+
+
+def _print_worst(reports: list[Report]) -> None:
+    """Print one line for each session that cannot be resumed in full, and count the rest."""
+    worst = [(path, found[0]) for path, found in reports if found and found[0].is_serious]
+    rows = [_worst_cells(path, finding) for path, finding in worst]
+    echo_table(with_rows(WORST, rows))
+    rest = sum(len(found) for _, found in reports) - len(rows)
+    if rest:
+        echo(dim(f"{plural(rest, 'finding')} not shown (--severity note shows all)"))
+
+
+def _worst_cells(path: Path, finding: Finding) -> list[str]:
+    lost = f"{finding.lost} of {finding.messages}" if finding.lost else ""
+    what = finding.message.partition("; ")[0] if lost else finding.message
+    return [plain(name_of(path)), finding.severity, lost, plain(what)]
 
 
 def _heading(path: Path, room: int) -> str:

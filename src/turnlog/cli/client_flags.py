@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo_plain
 from turnlog.errors import UsageError
 from turnlog.format.tools import KNOWN_TOOLS
-from turnlog.text import harmless
 
 NONE, OPTIONAL, REQUIRED = "", "[]", "<>"
 """A flag takes no argument, an optional one or a required one."""
@@ -118,7 +117,7 @@ class ClientCommand(click.Command):
         ctx.meta[ARGUMENTS] = list(kept)  # a copy, because click empties `kept`
         for flag in ignored:
             if flag.treatment == IGNORED:
-                echo(harmless(f"turnlog: {flag.names[-1]} is ignored: {flag.reason}"), err=True)
+                echo_plain(f"turnlog: {flag.names[-1]} is ignored: {flag.reason}", err=True)
         return super().parse_args(ctx, kept)
 
 

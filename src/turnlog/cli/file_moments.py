@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from turnlog.worktree.file_steps import (
     diff_versions,
     file_steps,
 )
-from turnlog.worktree.moments import FileMoment, parse_moment, state_at
+from turnlog.worktree.moments import FileMoment, last_known_in_full, parse_moment, state_at
 from turnlog.worktree.restore_plan import RestorePlan, plan_restore
 from turnlog.worktree.state_views import (
     BlameView,
@@ -44,6 +44,8 @@ from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 DIFF_COLOURS: dict[str, Look] = {"+": "green", "-": "red", "@": "cyan"}
 LOOKS: dict[str, Look] = {"exact": "green", "derived": "yellow", "gap": "red"}
 WORDS = {Certainty.EXACT: "is exact", Certainty.DERIVED: "is derived", Certainty.GAP: "has gaps"}
+MAX_LABELS = 5
+"""States that are named for each assumption."""
 STATES = (
     Column("file", is_path=True),
     Column("state", look=LOOKS.get),
@@ -89,6 +91,7 @@ def print_states(session: Session, options: FilesOptions) -> None:
         return
     for line in Table(with_rows(STATES, map(_state_cells, states)), width()).lines():
         echo(line)
+    _explain_derived(states, lambda state: Path(state.path).name)
 
 
 def print_content(session: Session, options: FilesOptions) -> None:
@@ -101,6 +104,8 @@ def print_content(session: Session, options: FilesOptions) -> None:
     _note(state, moment)
     if state.is_absent or state.certainty is Certainty.GAP:
         _print_known(state)
+        if not state.is_absent:
+            echo(f"turnlog: {_last_known(worktree, state, moment)}", err=True)
         raise click.exceptions.Exit(1)
     text = text_of(state.content or b"")
     if text is None:
@@ -146,11 +151,13 @@ def print_versions(session: Session, options: FilesOptions) -> None:
         for step in file_steps(worktree, name, leaf, places):
             print_step(step, options.reveal)
         return
-    rows = [_version_cells(each, places) for each in worktree.versions(name, leaf)]
+    versions = worktree.versions(name, leaf)
+    rows = [_version_cells(each, places) for each in versions]
     if not rows:
         raise NotFound(f"nothing is recorded of {name.path} on this branch", "turnlog tree")
     for line in Table(with_rows(VERSIONS, rows), width()).lines():
         echo(line)
+    _explain_derived(versions, lambda version: f"line {version.line}")
 
 
 def print_blame(session: Session, options: FilesOptions) -> None:
@@ -191,6 +198,10 @@ def restore(session: Session, options: FilesOptions) -> None:
         echo_json(_restore_json(plan, done))
         return
     _print_restored(plan, done, moment, options.dry_run)
+    for state in plan.gaps:
+        known = _last_known(worktree, state, moment, f" --restore {shlex.quote(str(root))}")
+        problem = f"{plain(state.path)}: {_ranges(state)} unknown"
+        echo(f"turnlog: not restored: {problem}; {known}", err=True)
 
 
 def print_step(step: FileStep, reveal: bool, head: str = "") -> None:
@@ -231,6 +242,33 @@ def _note(state: FileRevision, moment: FileMoment) -> None:
         echo(dim(line), err=True)
 
 
+def _last_known(
+    worktree: Worktree, state: FileRevision, moment: FileMoment, option: str = ""
+) -> str:
+    """Return a sentence about the last state of a file without gaps, with a command for it."""
+    known = last_known_in_full(worktree, state.name, moment)
+    if known is None:
+        return "no earlier state is known in full"
+    words = f"{worktree.session.id} {shlex.quote(state.path)}"
+    command = f"turnlog files {words} --at {known.label.replace(' ', ':')}{option}"
+    return f"the last state known in full is that of {known.label} (try: {plain(command)})"
+
+
+def _explain_derived(states: Sequence[FileRevision], label: Callable[[FileRevision], str]) -> None:
+    """Print what derived states assume to stderr, each assumption once."""
+    reasons: dict[str, list[str]] = {}
+    for state in states:
+        if state.certainty is Certainty.DERIVED:
+            reasons.setdefault(state.belief.reason, []).append(label(state))
+    if reasons:
+        echo(dim("derived: complete, if an assumption holds"), err=True)
+    for reason, labels in reasons.items():
+        more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
+        text = f"{', '.join(labels[:MAX_LABELS])}{more}: {reason}"
+        for line in wrap_line(plain(text), width() - 2):
+            echo(dim(f"  {line}"), err=True)
+
+
 def _print_known(state: FileRevision) -> None:
     """Print the known lines of a file with their numbers, and the ranges that are unknown."""
     known = state.belief.known
@@ -252,15 +290,15 @@ def _print_diff(diff: Sequence[str], reveal: bool, indent: str = "") -> None:
 def _state_cells(state: FileRevision) -> list[str]:
     size = "absent" if state.is_absent else _size(state)
     line = str(state.line) if state.line else ""
-    note = "" if state.certainty is Certainty.EXACT else plain(state.belief.reason)
+    note = plain(state.belief.reason) if state.certainty is Certainty.GAP else ""
     return [plain(state.path), state.certainty, size, plain(state.tool), line, note]
 
 
 def _version_cells(version: FileRevision, places: TurnPlaces) -> list[str]:
     by = f"{version.tool}, sub-agent" if version.agent_id else version.tool
-    note = "" if version.certainty is Certainty.EXACT else version.belief.reason
+    note = ""
     if version.certainty is Certainty.GAP:
-        note = f"{_ranges(version)} unknown; {note}"
+        note = f"{_ranges(version)} unknown; {version.belief.reason}"
     turn = str(_turn_of(places, version) or "")
     size = "absent" if version.is_absent else _size(version)
     cells = [turn, str(version.line), by, version.certainty, size, note]
@@ -321,6 +359,4 @@ def _print_restored(plan: RestorePlan, done: PutResult, moment: FileMoment, dry_
         echo(f"{plural(len(done.unchanged), 'file')} had that content already")
     for state in plan.absent:
         echo(f"turnlog: not restored: {plain(state.path)} did not exist then", err=True)
-    for state in plan.gaps:
-        echo(f"turnlog: not restored: {plain(state.path)}: {_ranges(state)} unknown", err=True)
     print_undo(done.record)

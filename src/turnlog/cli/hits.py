@@ -58,7 +58,8 @@ def _command(command: str, indent: str, room: int) -> Iterator[str]:
 
 def _heading(found: "SessionHits", columns: int) -> str:
     when = age(datetime.fromisoformat(found.last_active)) if found.last_active else ""
-    before = f"{short_id(found.id)}  {when:>4}  "
+    score = "" if found.score is None else f"{found.score:.2f}  "
+    before = f"{short_id(found.id)}  {when:>4}  {score}"
     project = plain(found.project) if columns >= 60 else ""
     room = columns // 3
     after = f"  {fit_path(project, room)}" if project else ""

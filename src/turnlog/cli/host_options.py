@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo_plain
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
-from turnlog.text import harmless
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
@@ -322,4 +321,4 @@ def require_editor(prompt: str | None, given: dict[str, Any]) -> None:
 
 
 def _complain(text: str) -> None:
-    echo(harmless(f"turnlog: {text}"), err=True)
+    echo_plain(f"turnlog: {text}", err=True)

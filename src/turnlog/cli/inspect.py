@@ -98,7 +98,10 @@ def _as_json(survey: Survey) -> dict[str, Any]:
         "kinds": _marked(survey.kinds, is_known_kind),
         "blocks": _marked(survey.blocks, is_known_block),
         "tools": _marked(survey.tools, is_known_tool),
-        "stop_reasons": dict(survey.stop_reasons.most_common()),
+        "stop_reasons": {
+            reason: {"lines": lines, "messages": survey.message_stops[reason]}
+            for reason, lines in survey.line_stops.most_common()
+        },
         "fields": {
             name: {"count": count, "known": known}
             for (name, known), count in sorted(fields.items())
@@ -120,7 +123,7 @@ def _print(survey: Survey, full: bool) -> None:
     _print_list("Entry kinds", survey.kinds, is_known_kind, None)
     _print_list("Content blocks", survey.blocks, is_known_block, None)
     _print_list("Tools", survey.tools, is_known_tool, limit)
-    _print_list("Stop reasons", survey.stop_reasons, lambda _: True, None)
+    _print_stops(survey)
     fields = survey.count_fields()
     known = {name for name, is_known in fields if is_known}
     shown = {name: count for (name, is_known), count in fields.items() if full or not is_known}
@@ -147,6 +150,21 @@ def _print_list(
     echo_table(columns)
     if limit and len(rows) > limit:
         echo(dim(f"            {len(rows) - limit} more (--full shows all)"))
+
+
+def _print_stops(survey: Survey) -> None:
+    reasons = survey.line_stops.most_common()
+    if not reasons:
+        return
+    echo()
+    lines = [f"{count:,}" for _, count in reasons]
+    messages = [f"{survey.message_stops[reason]:,}" for reason, _ in reasons]
+    columns = [
+        Column("lines", lines, is_number=True, width=10),
+        Column("messages", messages, is_number=True),
+        Column("Stop reasons", [plain(reason) for reason, _ in reasons]),
+    ]
+    echo_table(columns)
 
 
 def _print_problems(survey: Survey) -> None:

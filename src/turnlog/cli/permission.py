@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from turnlog.cli.output import echo_json
-from turnlog.cli.terminal import Look, dim, echo, style
-from turnlog.text import harmless, visible
+from turnlog.cli.terminal import Look, dim, echo, echo_plain, style
+from turnlog.text import visible
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
@@ -31,7 +31,7 @@ def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool)
     settings, _ = asyncio.run(starting_settings(store, options))
     # Without these notes, an untrusted or invalid rule would seem to have no effect.
     for note in [*rule_problems(options), *settings.problems, *untrusted_notes(settings.ignored)]:
-        echo(harmless(f"turnlog: {note}"), err=True)
+        echo_plain(f"turnlog: {note}", err=True)
     explanation = explain_command(command, starting_policy(settings, options))
     if as_json:
         echo_json(msgspec.to_builtins(explanation))

@@ -9,12 +9,12 @@ import click
 
 from turnlog.cli.arguments import json_option, output_option, session_argument
 from turnlog.cli.store_options import with_stores
-from turnlog.cli.terminal import echo, echo_masked
+from turnlog.cli.terminal import echo_masked, echo_plain
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores
-from turnlog.text import harmless, safe_json
+from turnlog.text import safe_json
 
 
 @click.command("raw")
@@ -52,6 +52,6 @@ def command(stores: Stores, session: str, number: int, as_json: bool) -> None:
     if as_json:
         echo_masked(safe_json(json.dumps({"line": number, "offset": line.offset, "raw": text})))
     elif sys.stdout.isatty():
-        echo(harmless(text.rstrip("\n")))
+        echo_plain(text.rstrip("\n"))
     else:
         sys.stdout.buffer.write(line.raw)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from turnlog.cli.signals import interrupted
 from turnlog.cli.suggested_commands import choose, to_type
-from turnlog.cli.terminal import echo, reveal_secrets
+from turnlog.cli.terminal import echo_plain, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable, UsageError
 from turnlog.format.regular_files import Skipped, collect_skipped
-from turnlog.text import harmless
 
 UNDECODABLE = re.compile("[\udc80-\udcff]")
 """Bytes of the command line or of a file name that Python could not decode."""
@@ -112,7 +111,7 @@ def _handle_interrupts() -> None:
 
 def _report_skipped(skipped: Skipped) -> None:
     for path, reason in skipped.items():
-        echo(harmless(f"turnlog: skipped {path}: {reason}", keep=r"\t"), err=True)
+        echo_plain(f"turnlog: skipped {path}: {reason}", keep=r"\t", err=True)
 
 
 def _first(candidates: list[str]) -> list[str]:
@@ -142,9 +141,9 @@ def _lines(error: TurnlogError) -> list[str]:
 def _report(error: TurnlogError) -> int:
     for line in _lines(error):
         # Messages name files and titles, which may contain escape sequences and line breaks.
-        echo(harmless(line, keep=r"\t"), err=True)
+        echo_plain(line, keep=r"\t", err=True)
     rows = _first(error.candidates) if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable | Unredacted) else rows
     for row in rows:
-        echo(harmless(f"  {row}"), err=True)
+        echo_plain(f"  {row}", err=True)
     return error.exit_code

@@ -21,6 +21,7 @@ from turnlog.edit.resume_preparation import (
     ResumeProgram,
     clone_command,
     copy_for_resume,
+    existing_directory,
     move_for_resume,
     plan_resume,
     protect_from_cleanup,
@@ -43,6 +44,7 @@ ARGUMENTS = "turnlog.resume.arguments"
 """Key of the client's arguments in a context's `meta`."""
 COPY = "ID_OF_THE_COPY"
 """Placeholder for the id of a copy that is not made yet."""
+NO_CLIENT = "claude is not installed: turnlog chat resumes the session"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,21 @@ class ResumeOptions:
     def clone_words(self) -> list[str]:
         """The options of `turnlog clone` that make the copy."""
         return ["--keep-until", str(self.turn)] if self.turn is not None else []
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What is resumed: a session or a copy of it, perhaps moved."""
+
+    is_repaired: bool = False
+    is_copy: bool = False
+    """True if a copy is resumed even if there is nothing to repair."""
+    directory: str | None = None
+    """The directory to move it to."""
+
+    @property
+    def copies(self) -> bool:
+        return self.is_repaired or self.is_copy
 
 
 class ResumeCommand(click.Command):
@@ -102,10 +119,10 @@ class ResumeCommand(click.Command):
 def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
     """Resume SESSION in its directory, after checking it.
 
-    Runs the installed client, or turnlog chat if there is none. If the client would refuse SESSION
-    or lose part of it, turnlog offers to resume a repaired copy; if its directory no longer exists,
-    to move it. Without a terminal to ask on, turnlog prints the command that helps. Arguments after
-    -- go to the client.
+    Runs the installed client; if there is none, turnlog asks before it runs turnlog chat. If the
+    client would refuse SESSION or lose part of it, turnlog offers to resume a repaired copy; if its
+    directory no longer exists, to move it. It asks once, and says what will run. Without a terminal
+    to ask on, turnlog prints the command that helps. Arguments after -- go to the client.
 
     \b
     Examples:
@@ -120,15 +137,17 @@ def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
 
 
 def resume_session(stores: AnyStores, session: str, wanted: ResumeOptions) -> None:
-    """Resume a session, asking the user how to solve problems; return only after a dry run."""
+    """Resume a session, asking once how to solve its problems; return only after a dry run."""
     program = resume_program(wanted.is_chat)
     path = _find(stores, session, wanted)
     plan = plan_resume(holder_of(stores, path), path, program.version)
     if wanted.is_unchecked:
         plan = replace(plan, findings=(), is_open=False)
-    plan = _placed(plan, wanted)
-    plan = _sound(plan, program, wanted)
-    _run(plan, program, wanted)
+    solution = _solution(plan, program, wanted)
+    if wanted.dry_run:
+        _preview(plan, program, wanted, solution)
+    else:
+        _run(_prepared(plan, program, wanted, solution), program, wanted)
 
 
 def _can_ask() -> bool:
@@ -159,90 +178,135 @@ def _find(stores: AnyStores, name: str, wanted: ResumeOptions) -> Path:
     return find_session(stores, manifest.session).path
 
 
-def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
-    """Offer to move a session whose directory is gone, or whose file is not where it belongs."""
-    if plan.has_directory and not plan.is_misplaced:
-        return plan
+def _solution(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> Solution:
+    """Return what is to be resumed, after asking about obstacles on a terminal.
+
+    Without one, raise an error for an obstacle that keeps the session from being resumed.
+    """
     if plan.directory is None and plan.is_refused:  # moving it would not help
         reason = f"{plan.id} cannot be resumed: {plan.findings[0].message}"
         raise NotFound(reason, f"turnlog check {shlex.quote(plan.id)}")
-    known = plan.directory if plan.has_directory else None
-    if known:
-        problem = f"{plan.id} is filed under {plan.path.parent.name}, not under {plan.directory}"
-    elif plan.directory:
-        problem = f"the directory of {plan.id} no longer exists: {plan.directory}"
-    else:
-        problem = f"no entry of {plan.id} names its directory"
-    hint = f"turnlog mv {shlex.quote(plan.id)} {shlex.quote(known or '.')}"
+    is_copy = wanted.is_fork or wanted.turn is not None
+    requested = Solution(wanted.is_repaired and bool(plan.findings), is_copy)
     if wanted.dry_run or not _can_ask():
-        raise NotFound(problem, hint)
-    echo(plain(problem), err=True)
-    default = known or str(Path.cwd())
-    chosen = click.prompt("Move the session to which directory?", default=default, err=True)
-    moved = move_for_resume(plan, expand_user(chosen))
-    echo(dim("moved; `turnlog undo` reverts it"), err=True)
-    return replace(
-        plan, path=moved, directory=os.path.realpath(expand_user(chosen)), is_misplaced=False
+        _require_solved(plan, program, wanted, requested)
+        return requested
+    known = plan.has_directory and plan.directory
+    offered = Solution(
+        bool(plan.findings),
+        is_copy or (plan.is_open and not plan.findings),
+        (known or str(Path.cwd())) if _misplaced(plan) else None,
     )
+    if offered == requested and not program.is_replacement:
+        return requested
+    _explain(plan, program, wanted, offered)
+    return _ask_once(plan, program, offered, requested)
 
 
-def _sound(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> ResumePlan:
-    """Return the plan for the session itself, or for a copy that the user requested or accepted."""
-    is_fork, is_repaired = wanted.is_fork or wanted.turn is not None, False
+def _explain(
+    plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions, offered: Solution
+) -> None:
+    """Print the obstacles, and the commands that are offered."""
+    lines = [_misplaced(plan)]
     if plan.findings:
-        is_repaired = wanted.is_repaired or _agrees_to_repair(plan, program, wanted)
-    if plan.is_open and not (is_fork or is_repaired):
-        is_fork = _agrees_to_fork(plan, wanted)
-    if not (is_fork or is_repaired) or wanted.dry_run:
-        return plan
-    _require_terminal(wanted, _clone_command(plan, wanted, is_repaired))
-    result = copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version))
-    echo(dim(f"resuming a copy, {result.clone.id}; `turnlog undo` removes it"), err=True)
-    return replace(plan, path=result.clone.path, findings=(), is_open=False)
+        lines.append(f"{_verdict(plan, program)} this session")
+        lines += [f"{finding.severity}: {finding.message}" for finding in plan.findings]
+    if plan.is_open:
+        lines.append(f"{plan.id} is open in a running client")
+    if program.is_replacement:
+        lines.append(NO_CLIENT)
+    for line in filter(None, lines):
+        echo(plain(line), err=True)
+    for line in _commands(plan, program, wanted, offered):
+        echo(dim(f"  {line}"), err=True)
 
 
-def _agrees_to_repair(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> bool:
-    """Ask whether to resume a repaired copy.
-
-    Without a terminal, raise Unresumable if the client would refuse the session.
-    """
-    worst = plan.findings[0]
-    name = f"client {program.version}" if program.version else "the client"
-    verb = "would refuse" if plan.is_refused else "would lose part of"
-    message = f"{name} {verb} {plan.id}: {worst.message}"
-    fix = worst.fix or f"turnlog clone {shlex.quote(plan.id)} --repair"
-    if not _can_ask() or wanted.dry_run:
-        if plan.is_refused and not wanted.dry_run:
-            rows = [f"{each.severity}: {each.message}" for each in plan.findings[1:]]
-            raise Unresumable(message, rows, f"turnlog resume {shlex.quote(plan.id)} --repair")
-        echo(f"turnlog: {plain(message)} (try: {plain(to_type(fix))})", err=True)
-        return False
-    for finding in plan.findings:
-        echo(f"{finding.severity}: {plain(finding.message)}", err=True)
-    return _ask(f"{name[:1].upper()}{name[1:]} {verb} this session. Resume a repaired copy?")
-
-
-def _agrees_to_fork(plan: ResumePlan, wanted: ResumeOptions) -> bool:
-    """Ask whether to resume a copy of a session that is open elsewhere."""
-    message = f"{plan.id} is open in a running client"
-    # Two clients that write to one file would each continue a branch without the other's turns.
-    if wanted.dry_run:
-        hint = to_type(f"turnlog resume {shlex.quote(plan.id)} --fork")
-        echo(f"turnlog: {message} (try: {hint})", err=True)
-        return False
-    if not _can_ask():
-        raise Conflict(message, f"turnlog resume {shlex.quote(plan.id)} --fork")
-    echo(message, err=True)
-    if not _ask("Resume a copy of it?"):
+def _ask_once(
+    plan: ResumePlan, program: ResumeProgram, offered: Solution, requested: Solution
+) -> Solution:
+    """Ask whether to resume as offered; where, if the session has to be moved."""
+    what = "a repaired copy" if offered.is_repaired else "a copy of it" if offered.is_copy else "it"
+    if offered.directory:
+        place = f"Resume {what} in" if offered.copies else "Move the session to"
+        chosen = click.prompt(f"{place} which directory?", default=offered.directory, err=True)
+        return replace(offered, directory=existing_directory(expand_user(chosen)))
+    if _ask(f"Resume {what}{' in turnlog chat' if program.is_replacement else ''}?"):
+        return offered
+    if plan.is_open or program.is_replacement:
         raise click.Abort
-    return True
+    return requested
+
+
+def _require_solved(
+    plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions, requested: Solution
+) -> None:
+    """Report the obstacles of a session that nobody can be asked about."""
+    if misplaced := _misplaced(plan):
+        where = (plan.has_directory and plan.directory) or "."
+        raise NotFound(misplaced, f"turnlog mv {shlex.quote(plan.id)} {shlex.quote(where)}")
+    if plan.findings and not requested.is_repaired:
+        _require_accepted(plan, program, wanted)
+    if plan.is_open and not requested.copies:
+        _require_closed(plan, wanted)
+    if program.is_replacement:
+        echo(f"turnlog: {NO_CLIENT}", err=True)
+
+
+def _misplaced(plan: ResumePlan) -> str | None:
+    """Return why the client would not find a session in its directory; None if it does."""
+    if plan.has_directory:
+        where = f"{plan.path.parent.name}, not under {plan.directory}"
+        return f"{plan.id} is filed under {where}" if plan.is_misplaced else None
+    if plan.directory:
+        return f"the directory of {plan.id} no longer exists: {plan.directory}"
+    return f"no entry of {plan.id} names its directory"
+
+
+def _verdict(plan: ResumePlan, program: ResumeProgram) -> str:
+    name = f"client {program.version}" if program.version else "the client"
+    return f"{name} {'would refuse' if plan.is_refused else 'would lose part of'}"
+
+
+def _require_accepted(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
+    """Report what a session loses; raise Unresumable if the client would refuse it."""
+    worst = plan.findings[0]
+    message = f"{_verdict(plan, program)} {plan.id}: {worst.message}"
+    if plan.is_refused and not wanted.dry_run:
+        rows = [f"{each.severity}: {each.message}" for each in plan.findings[1:]]
+        raise Unresumable(message, rows, f"turnlog resume {shlex.quote(plan.id)} --repair")
+    fix = worst.fix or f"turnlog clone {shlex.quote(plan.id)} --repair"
+    echo(f"turnlog: {plain(message)} (try: {plain(to_type(fix))})", err=True)
+
+
+def _require_closed(plan: ResumePlan, wanted: ResumeOptions) -> None:
+    """Report that a session is open elsewhere; raise Conflict unless nothing is run."""
+    # Two clients that write to one file would each continue a branch without the other's turns.
+    message = f"{plan.id} is open in a running client"
+    hint = f"turnlog resume {shlex.quote(plan.id)} --fork"
+    if not wanted.dry_run:
+        raise Conflict(message, hint)
+    echo(f"turnlog: {message} (try: {to_type(hint)})", err=True)
+
+
+def _prepared(
+    plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions, solution: Solution
+) -> ResumePlan:
+    """Make the copy that is to be resumed, and move it, or the session, to its directory."""
+    if solution.copies or solution.directory:
+        _require_terminal(wanted, _commands(plan, program, wanted, solution)[0])
+    if solution.copies:
+        choice = CopyChoice(solution.is_repaired, wanted.turn, program.version)
+        plan = replace(plan, path=copy_for_resume(plan, choice).clone.path)
+        echo(dim(f"resuming a copy, {plan.id}; `turnlog undo` removes it"), err=True)
+    if solution.directory:
+        moved = move_for_resume(plan, solution.directory)
+        echo(dim("moved; `turnlog undo` reverts it"), err=True)
+        plan = replace(plan, path=moved, directory=solution.directory)
+    return plan
 
 
 def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
-    """Replace this process with the program that resumes the session, or print its command."""
-    if wanted.dry_run:
-        _preview(plan, program, wanted)
-        return
+    """Replace this process with the program that resumes the session."""
     words = client_command(program.words, plan.id, wanted.arguments)
     if program.is_chat:
         # Not the `turnlog` in PATH, which may be another version.
@@ -260,32 +324,44 @@ def _require_terminal(wanted: ResumeOptions, hint: str) -> None:
         raise UsageError("resuming needs a terminal", hint)
 
 
-def _clone_command(plan: ResumePlan, wanted: ResumeOptions, is_repaired: bool) -> str:
-    words = [*wanted.clone_words, *(["--repair"] if is_repaired else [])]
+def _clone_command(plan: ResumePlan, wanted: ResumeOptions, solution: Solution) -> str:
+    words = [*wanted.clone_words, *(["--repair"] if solution.is_repaired else [])]
     return to_type(clone_command(plan, words))
 
 
-def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
+def _commands(
+    plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions, solution: Solution
+) -> list[str]:
+    """Return the commands that resuming runs; the last one resumes."""
+    name = COPY if solution.copies else plan.id
+    commands = [_clone_command(plan, wanted, solution)] if solution.copies else []
+    if solution.directory:
+        commands.append(f"turnlog mv {name} {shlex.quote(solution.directory)}")
+        plan = replace(plan, directory=solution.directory)
+    return [*commands, _shown_command(plan, program, name, wanted.arguments)]
+
+
+def _preview(
+    plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions, solution: Solution
+) -> None:
     """Print the commands that resuming would run."""
-    is_repaired = wanted.is_repaired and bool(plan.findings)
-    is_copy = wanted.is_fork or wanted.turn is not None or is_repaired
-    if is_copy:  # it may be impossible, as with a turn that does not exist
-        copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version), dry_run=True)
-    copying = _clone_command(plan, wanted, is_repaired) if is_copy else None
-    resuming = _shown_command(plan, program, COPY if is_copy else plan.id, wanted.arguments)
+    if solution.copies:  # it may be impossible, as with a turn that does not exist
+        choice = CopyChoice(solution.is_repaired, wanted.turn, program.version)
+        copy_for_resume(plan, choice, dry_run=True)
+    *copying, resuming = _commands(plan, program, wanted, solution)
     if wanted.as_json:
         view = {
             "id": plan.id,
             "path": plan.path,
             "directory": plan.directory,
-            "copy": copying,
+            "copy": next(iter(copying), None),
             "command": resuming,
             "findings": plan.findings,
             "is_open": plan.is_open,
         }
         echo_json(view)
         return
-    for line in filter(None, (copying, resuming)):
+    for line in (*copying, resuming):
         echo(line)
 
 

@@ -14,7 +14,7 @@ import click
 
 from turnlog.cli.client_flags import ARGUMENTS, without_flag
 from turnlog.cli.output import echo_json
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo, echo_plain
 from turnlog.errors import UsageError
 from turnlog.secrets import mask_start
 from turnlog.store.paths import Store
@@ -147,7 +147,7 @@ def open_log(
     session = given["session_id"] or (options.resume.stem if options.resume else "")
     path = Path(file).absolute() if file else store.logs / f"{session}.txt"
     open_debug_log(path, wanted or EVERYTHING)
-    echo(harmless(f"turnlog: debug log: {path}"), err=True)
+    echo_plain(f"turnlog: debug log: {path}", err=True)
 
 
 def start_background(
@@ -166,7 +166,7 @@ def start_background(
     if not given["session_id"] and (options.is_fork or not options.resume):
         session = str(uuid4())
         arguments = ["--session-id", session, *arguments]
-    name = given["name"] or mask_start(one_line(prompt or ""), NAME_LENGTH)
+    name = given["name"] or one_line(mask_start(prompt or "", NAME_LENGTH))
     job = start_job(session, options.cwd, name, arguments)
     if given["output_format"] == "json":
         echo_json(job.fields)
@@ -203,7 +203,7 @@ def in_worktree(
         # It also stays if the terminal is gone: nobody could answer the question.
         if options.entrypoint == INTERACTIVE and sys.stdin.isatty():
             note = asyncio.run(leave_worktree(entered, _ask_to_remove))
-            echo(harmless(f"turnlog: {note}"), err=True)
+            echo_plain(f"turnlog: {note}", err=True)
 
 
 def _ask_to_remove(path: Path) -> bool:

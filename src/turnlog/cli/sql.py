@@ -41,7 +41,8 @@ def command(stores: Stores, statement: str | None, tables: bool, **given: Any) -
     Examples:
       turnlog sql --tables
       turnlog sql "SELECT tool, count(*) FROM calls GROUP BY tool ORDER BY 2 DESC"
-      turnlog sql "SELECT * FROM files WHERE NOT is_subagent" --csv -o sessions.csv
+      turnlog sql "SELECT title, turns, cost FROM sessions ORDER BY cost DESC LIMIT 5"
+      turnlog sql "SELECT * FROM sessions" --csv -o sessions.csv
     """
     form = chosen_format(given)
     if not (statement or tables):

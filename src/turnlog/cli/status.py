@@ -13,7 +13,8 @@ from turnlog.cli.terminal import echo_masked, masked, style
 from turnlog.conversation.models import window_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
-from turnlog.index.reports.status_figures import Status, status_of
+from turnlog.format.regular_files import is_readable
+from turnlog.index.reports.status_figures import Status, status_of, status_of_file
 from turnlog.index.sync_policy import open_without_waiting
 from turnlog.store.stores import AnyStores
 from turnlog.text import one_line, running_money
@@ -31,6 +32,10 @@ def print_status(stores: AnyStores) -> None:
     session = str(payload.get("session_id") or (path.stem if path else ""))
     with open_without_waiting(stores, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
+    if path and (status is None or status.session_usd is None) and is_readable(path):
+        own = status_of_file(path)
+        known = {name: value for name, value in own._asdict().items() if value is not None}
+        status = status._replace(**known) if status else own
     parts = [_model(payload), *(_figures(status) if status else []), _context(payload, status)]
     line = " · ".join(part for part in parts if part)
     echo_masked(line, coloured=not os.environ.get("NO_COLOR"))
@@ -59,10 +64,9 @@ def _model(payload: dict[str, Any]) -> str:
 
 
 def _figures(status: Status) -> list[str]:
-    parts = [
-        f"{running_money(status.session_usd)} session",
-        f"{running_money(status.today_usd)} today",
-    ]
+    parts = [f"{running_money(status.session_usd)} session"]
+    if status.today_usd is not None:
+        parts.append(f"{running_money(status.today_usd)} today")
     if status.window_ends:
         left = datetime.fromisoformat(status.window_ends).timestamp() - time.time()
         hours, minutes = divmod(max(0, int(left // 60)), 60)
@@ -88,5 +92,5 @@ def _context(payload: dict[str, Any], status: Status | None) -> str:
 
 def _window_of(payload: dict[str, Any], status: Status) -> int:
     model = payload.get("model")
-    name = str(model.get("id")) if is_object(model) else status.model or ""
-    return window_of(name)
+    name = model.get("id") if is_object(model) else None
+    return window_of(str(name or status.model or ""))

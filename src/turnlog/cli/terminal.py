@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TextIO
 
-from turnlog.text import SGR, guarded
+from turnlog.text import SGR, guarded, harmless
 
 Look = Literal["bold", "dim", "italic", "underline", "red", "green", "yellow", "cyan", "grey"]
 LOOKS: dict[Look, int] = {
@@ -92,6 +92,14 @@ def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> 
     of a session may contain any.
     """
     echo_masked(guarded(masked(str(text))), err, coloured)
+
+
+def echo_plain(text: str, err: bool = False, keep: str = r"\n\t") -> None:
+    """Print a text from elsewhere: masked, then with all control sequences spelled out.
+
+    Masked first: a secret that a sequence splits is not recognized once that is spelled out.
+    """
+    echo_masked(harmless(masked(text), keep), err)
 
 
 def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> None:

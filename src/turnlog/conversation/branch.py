@@ -14,7 +14,7 @@ from turnlog.conversation.tree import Tree, is_compaction
 
 def whole_branch(tree: Tree, leaf: int) -> list[ChainNode]:
     """Return every node of the branch that ends at a leaf, across compactions."""
-    return _with_siblings(tree, tree.path_to(leaf))
+    return with_siblings(tree, tree.path_to(leaf))
 
 
 def branch_as_read(tree: Tree, leaf: int) -> list[ChainNode]:
@@ -29,7 +29,7 @@ def branch_as_read(tree: Tree, leaf: int) -> list[ChainNode]:
     known = set(read)
     if not known.issubset(path):
         path = [*takewhile(lambda rank: rank not in known, path), *read]
-    return _with_siblings(tree, path)
+    return with_siblings(tree, path)
 
 
 def since_compaction(tree: Tree, leaf: int) -> list[ChainNode]:
@@ -45,7 +45,7 @@ def since_compaction(tree: Tree, leaf: int) -> list[ChainNode]:
         boundary = tree.chain[ranks[0]]
         if isinstance(boundary, BoundaryNode):
             ranks = _with_preserved(tree, boundary, ranks)
-    return _with_siblings(tree, ranks)
+    return with_siblings(tree, ranks)
 
 
 def _with_preserved(tree: Tree, boundary: BoundaryNode, ranks: list[int]) -> list[int]:
@@ -69,8 +69,8 @@ def _with_preserved(tree: Tree, boundary: BoundaryNode, ranks: list[int]) -> lis
     return before + found + after
 
 
-def _with_siblings(tree: Tree, ranks: Sequence[int]) -> list[ChainNode]:
-    """Add the parts of each message, and the results of its calls, that are not on the path."""
+def with_siblings(tree: Tree, ranks: Sequence[int]) -> list[ChainNode]:
+    """Return a path with the parts of its messages, and the results of their calls, beside it."""
     path = [tree.chain[rank] for rank in ranks]
     message_ids = {node.message_id for node in path if isinstance(node, AssistantNode)} - {None}
     on_path = set(ranks)

@@ -66,13 +66,15 @@ class ResumeProgram:
     is_chat: bool
     version: str | None = None
     """The client's version, if it is known."""
+    is_replacement: bool = False
+    """True if it runs only because no client is installed."""
 
 
 def resume_program(is_chat: bool = False) -> ResumeProgram:
     """Return the installed client; `turnlog chat` on request, or if no client is installed."""
     program = None if is_chat else find_client()
     if program is None:
-        return ResumeProgram(CHAT, is_chat=True)
+        return ResumeProgram(CHAT, is_chat=True, is_replacement=not is_chat)
     return ResumeProgram((program,), is_chat=False, version=client_version(program))
 
 
@@ -112,13 +114,18 @@ def copy_for_resume(plan: ResumePlan, choice: CopyChoice, *, dry_run: bool = Fal
     return clone_session(plan.store, session, options, client_version=version, dry_run=dry_run)
 
 
-def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
+def existing_directory(directory: Path) -> str:
+    """Return the real path of a directory; raise `NotFound` if it does not exist."""
+    target = os.path.realpath(directory)
+    if not Path(target).is_dir():
+        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(target)}")
+    return target
+
+
+def move_for_resume(plan: ResumePlan, target: str) -> Path:
     """Move a session to a directory, to resume it there; return its new file. Undoable."""
-    target = Path(os.path.realpath(directory))
-    if not target.is_dir():
-        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(str(target))}")
-    move_sessions(plan.store, move_session(plan.store, plan.path, str(target)))
-    return plan.store.project_of(str(target)) / plan.path.name
+    move_sessions(plan.store, move_session(plan.store, plan.path, target))
+    return plan.store.project_of(target) / plan.path.name
 
 
 def protect_from_cleanup(plan: ResumePlan) -> bool:

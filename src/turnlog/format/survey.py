@@ -23,7 +23,9 @@ from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
 
 NO_REASON = "(none)"
-"""For a message without a stop reason on any of its lines: usual up to 2.1.56."""
+"""For a line or message without a stop reason: usual for messages up to 2.1.56."""
+SPOKEN = frozenset({"user.message.content", "assistant.message.content"})
+"""Locations of the blocks that are counted: not those inside results, attachments or progress."""
 Shape = tuple[str, type[Struct] | None, tuple[str, ...]]
 """The location of an object, its type if it has one, and its keys."""
 
@@ -39,8 +41,10 @@ class Survey:
     versions: Counter[str] = field(default_factory=Counter[str])
     blocks: Counter[str] = field(default_factory=Counter[str])
     tools: Counter[str] = field(default_factory=Counter[str])
-    stop_reasons: Counter[str] = field(default_factory=Counter[str])
-    """One per message."""
+    line_stops: Counter[str] = field(default_factory=Counter[str])
+    """Stop reasons, one per assistant entry."""
+    message_stops: Counter[str] = field(default_factory=Counter[str])
+    """Stop reasons, one per message: the last that its lines state."""
     misfits: Counter[str] = field(default_factory=Counter[str])
     shapes: Counter[Shape] = field(default_factory=Counter[Shape])
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -77,23 +81,24 @@ def survey_file(path: Path) -> Survey:
         survey.misfits.update(decoded.misfits)
         survey.kinds.update(map(kind_of, decoded.entries))
         for entry in decoded.entries:
-            _record_stop_reason(stops, line, entry)
+            _record_stop_reason(survey, stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
         # A line may be nested more deeply than Python can recurse; its kind is counted all the
         # same.
         except RecursionError:
             survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
-    survey.stop_reasons.update(stops.values())
+    survey.message_stops.update(stops.values())
     return survey
 
 
-def _record_stop_reason(stops: dict[str, str], line: Line, entry: Entry) -> None:
-    """Record why a message stopped; the last of its lines with a reason counts."""
+def _record_stop_reason(survey: Survey, stops: dict[str, str], line: Line, entry: Entry) -> None:
+    """Count the reason of an entry; record it for its message, whose last reason counts."""
     body = entry.body if isinstance(entry, Assistant) else None
     if body is not None:
-        key = given(body.id) or f"line {line.number}"
-        stops[key] = given(body.stop_reason) or stops.get(key, NO_REASON)
+        key, reason = given(body.id) or f"line {line.number}", given(body.stop_reason)
+        stops[key] = reason or stops.get(key, NO_REASON)
+        survey.line_stops[reason or NO_REASON] += 1
 
 
 def _count_values(survey: Survey, line: Line, entries: tuple[Entry, ...]) -> None:
@@ -143,28 +148,33 @@ def _walk_part(survey: Survey, location: str, part_type: Any, value: Any) -> Non
     elif is_object(value):
         candidates = structs_of(part_type)
         if UnknownPart in candidates:
-            _walk_tagged(survey, candidates, value)
+            _walk_tagged(survey, location, candidates, value)
         elif candidates:
             _walk(survey, location, candidates[0], value)
 
 
-def _walk_tagged(survey: Survey, kinds: tuple[type[Struct], ...], value: dict[str, Any]) -> None:
+def _walk_tagged(
+    survey: Survey, within: str, kinds: tuple[type[Struct], ...], value: dict[str, Any]
+) -> None:
     tag = str(value.get("type"))
     if HookProgress in kinds:
         location, kind = f"progress/{tag}", _tags(ProgressData).get(tag)
     else:
         location, kind = f"block/{tag}", _tags(Block).get(tag)
-        survey.blocks[tag] += 1
+        if within in SPOKEN:
+            survey.blocks[tag] += 1
     if kind is None:
         survey.shapes[location, None, tuple(value)] += 1
         return
     _walk(survey, location, kind, value)
     if tag == "tool_use":
-        _walk_call(survey, str(value.get("name")), value.get("input"))
+        tool = str(value.get("name"))
+        if within in SPOKEN:
+            survey.tools[tool] += 1
+        _walk_input(survey, tool, value.get("input"))
 
 
-def _walk_call(survey: Survey, tool: str, value: Any) -> None:
-    survey.tools[tool] += 1
+def _walk_input(survey: Survey, tool: str, value: Any) -> None:
     kind = INPUTS.get(tool)
     if kind and is_object(value):
         _walk(survey, f"input/{tool}", kind, value)

@@ -17,7 +17,7 @@ from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores, present
 
-READING = 6
+READING = 7
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
 """
 MOST_STORES = 20

@@ -177,6 +177,7 @@ CREATE TABLE docs (
     line INTEGER NOT NULL,
     offset INTEGER NOT NULL,
     size INTEGER NOT NULL,     -- of the line
+    part INTEGER NOT NULL,     -- the number of the text in the line, from 0
     kind TEXT NOT NULL,        -- prompt, answer, thinking, input, result, summary, title, note
     tool TEXT,
     is_error INTEGER NOT NULL,
@@ -197,3 +198,58 @@ CREATE TABLE vectors (
     rows BLOB NOT NULL         -- each vector, a signed byte per dimension
 );
 CREATE INDEX vectors_by_file ON vectors (file);
+
+-- What users ask for in SQL, by the names of the glossary. Figures count everything once.
+
+CREATE VIEW sessions AS
+WITH
+    parts AS (
+        SELECT id AS file, id AS part FROM files WHERE NOT is_subagent
+        UNION ALL
+        SELECT f.id, g.id FROM files f JOIN files g ON g.session = f.session AND g.store = f.store
+        WHERE g.is_subagent AND NOT f.is_subagent
+    ),
+    figures AS (
+        SELECT
+            file, sum(turns) AS turns, sum(seconds) AS seconds, sum(messages) AS messages,
+            sum(tokens) AS tokens, sum(cost) AS cost, sum(calls) AS calls, sum(errors) AS errors
+        FROM work GROUP BY file
+    )
+SELECT
+    f.opened_by AS id, f.title, f.tag, f.project, f.started, f.ended,
+    coalesce(sum(turns), 0) AS turns, coalesce(sum(seconds), 0) AS seconds,
+    coalesce(sum(messages), 0) AS messages, coalesce(sum(tokens), 0) AS tokens,
+    sum(cost) AS cost, coalesce(sum(calls), 0) AS calls, coalesce(sum(errors), 0) AS errors,
+    count(*) - 1 AS subagents, f.path, f.store, f.slug, f.is_gone, f.id AS file
+FROM files f JOIN parts ON parts.file = f.id LEFT JOIN figures ON figures.file = parts.part
+GROUP BY f.id;
+
+CREATE VIEW subagents AS
+SELECT opened_by AS id, session, project, started, ended, path, store, is_gone, id AS file
+FROM files WHERE is_subagent;
+
+CREATE VIEW turns AS
+SELECT
+    p.id, f.opened_by AS session, f.project, p.line, p.at, p.ended, p.text AS prompt, p.kind,
+    p.model, p.branch, coalesce(p.working, p.ended - p.at) AS seconds,
+    coalesce(m.messages, 0) AS messages, coalesce(m.tokens, 0) AS tokens, m.cost,
+    coalesce(c.calls, 0) AS calls, coalesce(c.errors, 0) AS errors, p.file
+FROM prompts p JOIN files f ON f.id = p.file
+LEFT JOIN (
+    SELECT
+        prompt, count(*) AS messages, sum(cost) AS cost,
+        sum(input + output + cache_write_5m + cache_write_1h + cache_read) AS tokens
+    FROM messages WHERE counts = 1 GROUP BY prompt
+) m ON m.prompt = p.id
+LEFT JOIN (
+    SELECT prompt, count(*) AS calls, coalesce(sum(is_error AND NOT is_rejected), 0) AS errors
+    FROM calls WHERE counts = 1 GROUP BY prompt
+) c ON c.prompt = p.id
+WHERE p.counts = 1 AND (p.model IS NOT NULL OR p.kind NOT IN ('command', 'bash_input'));
+
+CREATE VIEW projects AS
+SELECT
+    project, count(*) AS sessions, min(started) AS started, max(ended) AS ended,
+    sum(turns) AS turns, sum(tokens) AS tokens, sum(cost) AS cost, sum(calls) AS calls,
+    sum(errors) AS errors
+FROM sessions GROUP BY project;

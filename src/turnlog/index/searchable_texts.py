@@ -4,6 +4,7 @@ Indexing and showing a hit use the same functions, so a hit's text is found agai
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from turnlog.conversation.nodes import SYNTHETIC
@@ -23,6 +24,7 @@ from turnlog.format.jsonl import Line
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
 from turnlog.index.tokenizer import composed
+from turnlog.secrets import mask_by_name, mask_value
 
 
 class Passage(NamedTuple):
@@ -39,9 +41,19 @@ class Passage(NamedTuple):
 
 def texts_in(raw: bytes, kind: str) -> list[str]:
     """Return the texts of one kind in a line, usually a single one."""
-    entries = decode_line(Line(raw, 0, 0)).entries
-    passages = [p for entry in entries for p in (*slug_of(entry), *passages_of(entry))]
-    return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]
+    passages = [each for each in _passages_in(raw) if each.kind == kind]
+    return [composed(each.text) for each in passages if each.text.strip()]
+
+
+def text_at(raw: bytes, part: int) -> str:
+    """Return a line's text by its number, counted from 0; empty if the line has no such text."""
+    return next((composed(each.text) for each in islice(_passages_in(raw), part, None)), "")
+
+
+def _passages_in(raw: bytes) -> Iterator[Passage]:
+    for entry in decode_line(Line(raw, 0, 0)).entries:
+        yield from slug_of(entry)
+        yield from passages_of(entry)
 
 
 def slug_of(entry: Entry) -> Iterator[Passage]:
@@ -105,7 +117,9 @@ def _of_assistant(entry: Assistant) -> Iterator[Passage]:
             case ThinkingBlock():
                 yield Passage("thinking", given(block.thinking) or "")
             case ToolUseBlock():
-                text = "\n".join(_strings(given(block.input)))
+                # Without its field, a password is not recognized: it must not get into the index.
+                shown = mask_value(given(block.input), mask_text=mask_by_name)
+                text = "\n".join(_strings(shown))
                 yield Passage("input", text, given(block.name) or "", given(block.id) or "")
             case _:
                 pass

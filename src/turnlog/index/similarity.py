@@ -15,6 +15,7 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.index.database import Index
 from turnlog.index.search.selection import Selection
 from turnlog.index.semantic.embedding_models import EmbeddingModel, configured_model
+from turnlog.index.semantic.static_model import NAME
 from turnlog.index.semantic.vector_codes import StoredVector, mean_of, quantize
 from turnlog.index.semantic.vector_store import (
     is_incomplete,
@@ -60,7 +61,7 @@ def like_sessions(
     # Embed the text first: if the endpoint does not answer, all other work would be wasted.
     vector = None if request.session else model.embed_texts([request.text])[0]
     with _index_with_vectors(stores, model, feedback) as index:
-        from turnlog.index.search.like_search import LikeTerms, search_like
+        from turnlog.index.search.like_search import FLOOR, LikeTerms, search_like
         from turnlog.index.search.search import ResultLimits
 
         text, without = request.text, None
@@ -75,6 +76,8 @@ def like_sessions(
             archive_folder(),
             without,
             request.hides_secrets,
+            # Vectors of another model, and means of vectors, have other cosines.
+            FLOOR if model.name == NAME and not request.session else 0.0,
         )
         shown = ResultLimits(
             ALL_TURNS if request.selection.session else ResultLimits().turns,

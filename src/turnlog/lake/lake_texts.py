@@ -22,6 +22,7 @@ from turnlog.index.searchable_texts import Passage, passages_of
 from turnlog.lake.lake_names import NameFilter, day_of
 from turnlog.lake.lake_rows import FileRows, file_rows
 from turnlog.lake.lake_schema import TEXTS
+from turnlog.secrets import mask_value
 
 TABLE = "texts"
 QUARTER = 900
@@ -112,7 +113,7 @@ def _answer_passages(entry: Assistant) -> Iterator[Passage]:
             case ThinkingBlock():
                 yield Passage("thinking", given(block.thinking) or "")
             case ToolUseBlock():
-                text = _encode(given(block.input)).decode(errors="replace")
+                text = _encode(mask_value(given(block.input))).decode(errors="replace")
                 yield Passage("input", text, given(block.name) or "", given(block.id) or "")
             case _:
                 pass

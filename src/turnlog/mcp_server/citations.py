@@ -7,7 +7,7 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.mcp_server.visible_sessions import short_id
-from turnlog.secrets import cut_whole
+from turnlog.secrets import mask_start
 from turnlog.text import one_line
 
 # No slash: a name is looked up in the index and never becomes a path.
@@ -52,8 +52,7 @@ def local_time(time: str | float | None) -> str:
 
 
 def brief(text: str | None, limit: int) -> str:
-    """Return the start of a text on one line; a secret is never cut in half."""
-    whole = one_line(text or "").strip()
-    if len(whole) <= limit:
-        return whole
-    return f"{cut_whole(whole, limit)}…"
+    """Return the masked start of a text on one line."""
+    # Masked before control characters are replaced: some of them may split a secret.
+    start = one_line(mask_start(text or "", 4 * limit)).strip()
+    return start if len(start) <= limit else f"{start[:limit]}…"

@@ -37,7 +37,8 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
     counted = f"{len(found)} of at most {limit} sessions{note}"
     head = f"search {text[:200]!r} in {history.scope.label}: {counted}"
     if not found:
-        return ToolAnswer(head, [], "Nothing found. Try `like`, other words, or `sessions`.")
+        other = "" if given.get("like") else "`like`, "
+        return ToolAnswer(head, [], f"Nothing found. Try {other}other words, or `sessions`.")
     # One query for all turns, instead of opening the sessions one by one.
     outcomes = service.outcomes_of_turns(history.stores, _lines(found))
     blocks = [_session(history, hits, outcomes) for hits in found]
@@ -122,7 +123,9 @@ def _lines(found: list[SessionHits]) -> list[tuple[str, int]]:
 def _session(history: History, hits: SessionHits, outcomes: Lines) -> str:
     title = brief(hits.title, 120) or "untitled"
     active = local_time(hits.last_active)
-    lines = [f"## {short_id(hits.id)} · {title} · {hits.project or '?'} · last active {active}"]
+    score = "" if hits.score is None else f" · similarity {hits.score:.2f}"
+    about = f"{title} · {hits.project or '?'} · last active {active}{score}"
+    lines = [f"## {short_id(hits.id)} · {about}"]
     for turn in hits.turns:
         lines += _turn(history, hits, turn, outcomes)
     if hits.more > 0:

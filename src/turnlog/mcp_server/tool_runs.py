@@ -119,7 +119,7 @@ class ToolRuns:
             {
                 "uri": f"turnlog://session/{session.id}",
                 "name": session.id,
-                "title": harmless(mask(brief(session.title, 80))) or "untitled",
+                "title": harmless(brief(session.title, 80)) or "untitled",
                 "description": f"last active {local_time(session.last_active)}",
                 "mimeType": "text/plain",
             }

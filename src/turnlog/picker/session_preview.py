@@ -18,7 +18,7 @@ from turnlog.index.search.session_ranking import (
     texts_around,
 )
 from turnlog.index.search.snippets import Snippet, finder_of, snippet_of
-from turnlog.index.searchable_texts import texts_in
+from turnlog.index.searchable_texts import text_at
 from turnlog.secrets import mask_start
 
 SHOWN_KINDS = ("prompt", "answer", "summary")
@@ -70,9 +70,7 @@ def read_preview(
 
 
 def _snippet(place: IndexedText, raw: bytes, query: Query | None) -> Snippet:
-    texts = texts_in(raw, place.kind)
+    text = text_at(raw, place.part)
     if query is None:
-        return Snippet(mask_start("\n".join(texts), LONGEST), [])
-    find = finder_of(query)
-    matching = [text for text in texts if any(find(text))] or texts[:1]
-    return snippet_of(matching[0], find) if matching else Snippet("", [])
+        return Snippet(mask_start(text, LONGEST), [])
+    return snippet_of(text, finder_of(query))

@@ -84,6 +84,6 @@ def _label(session: Session, node: ChainNode, reveal: bool) -> str:
         cause = compaction_text(node)
         return f"── compacted{f' ({cause})' if cause else ''} ──"
     entry = session.entry(node)
-    text = " ".join(prompt_label(entry).split()) if isinstance(entry, User) else ""
-    shown = text if reveal else mask(text)
+    text = prompt_label(entry) if isinstance(entry, User) else ""
+    shown = " ".join((text if reveal else mask(text)).split())
     return f"{shown[:100]}{'…' if len(shown) > 100 else ''}  [{(node.uuid or '')[:8]}]"

@@ -35,6 +35,8 @@ PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 
 Placeholder = Callable[[str, str], str]
+MaskText = Callable[[str, str], str]
+"""Masks a text, given the name of its field."""
 
 
 def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
@@ -154,10 +156,16 @@ def _word_end(text: str, limit: int) -> int:
     return limit + AFTER + space.end() if space else limit + AROUND
 
 
+def mask_by_name(name: str, text: str) -> str:
+    """Mask the value of a field only if its name marks it as secret."""
+    kind = find_named(name, text) if name and is_secret_name(name) else None
+    return placeholder_for(kind, text) if kind else text
+
+
 def mask_named(name: str, text: str) -> str:
     """Mask a text that is the value of a field; the name may mark it as secret."""
-    if name and is_secret_name(name) and (kind := find_named(name, text)):
-        return placeholder_for(kind, text)
+    if (masked := mask_by_name(name, text)) is not text:
+        return masked
     # UUIDs are the most frequent values, and only a name can mark them as secret.
     is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
     if is_id or len(text) < SHORTEST:
@@ -165,43 +173,47 @@ def mask_named(name: str, text: str) -> str:
     return mask(text)
 
 
-def mask_value(value: Any, name: str = "", depth: int = DEEPEST) -> Any:
+def mask_value(
+    value: Any, name: str = "", depth: int = DEEPEST, mask_text: MaskText = mask_named
+) -> Any:
     """Return a JSON value with its secrets masked, including those in field names.
 
-    Levels beyond `depth` are replaced by an ellipsis.
+    Levels beyond `depth` are replaced by an ellipsis. With `mask_by_name` as `mask_text`, only what
+    a field's name marks as secret is masked.
 
     >>> mask_value({"api_key": "hunter2-hunter2", "args": ["--password", "hunter2"]})
     {'api_key': '[secret:84ca44]', 'args': ['--password', '[password:f52fbd]']}
     """
     if isinstance(value, str):
-        return mask_named(name, value)
+        return mask_text(name, value)
     # A tuple of types, because building a union takes longer than masking most values.
     if not isinstance(value, (dict, list, tuple)):
         return value
     if not depth:
         return TOO_DEEP
     if isinstance(value, dict):
-        return _masked_fields(cast("dict[Any, Any]", value), depth)
-    return _masked_items(cast("Sequence[Any]", value), name, depth)
+        return _masked_fields(cast("dict[Any, Any]", value), depth, mask_text)
+    return _masked_items(cast("Sequence[Any]", value), name, depth, mask_text)
 
 
-def _masked_fields(fields: dict[Any, Any], depth: int) -> dict[Any, Any]:
+def _masked_fields(fields: dict[Any, Any], depth: int, mask_text: MaskText) -> dict[Any, Any]:
     label = _label(fields)
     private = PRIVATE if "kty" in fields else frozenset[str]()
     masked: dict[Any, Any] = {}
     for key, value in fields.items():
         name = label if label and key in VALUES else str(key)
+        name = "private_key" if key in private else name
         shown = mask_short(key) if isinstance(key, str) else key
-        masked[shown] = mask_value(value, "private_key" if key in private else name, depth - 1)
+        masked[shown] = mask_value(value, name, depth - 1, mask_text)
     return masked
 
 
-def _masked_items(values: Sequence[Any], name: str, depth: int) -> list[Any]:
+def _masked_items(values: Sequence[Any], name: str, depth: int, mask_text: MaskText) -> list[Any]:
     # Treat the item after `--password` in an argument list as a field of that name.
     masked: list[Any] = []
     flag = name
     for value in _without_split_keys(values):
-        masked.append(mask_value(value, flag, depth - 1))
+        masked.append(mask_value(value, flag, depth - 1, mask_text))
         flag = (flag_name(value) if isinstance(value, str) else "") or name
     return masked
 

@@ -47,6 +47,17 @@ def state_at(worktree: Worktree, name: FileName, moment: FileMoment) -> FileRevi
     return replace(state, belief=doubted(state.belief, OUT_OF_ORDER))
 
 
+def last_known_in_full(worktree: Worktree, name: FileName, moment: FileMoment) -> FileMoment | None:
+    """Return the last moment up to another one at which a whole file is known; None if none is."""
+    for version in reversed(worktree.versions(name, moment.leaf, moment.place)):
+        if version.content is not None:
+            line = at_line(worktree, version.place.line, moment.leaf)
+            # Behind a line with several calls, the state may be that of a later one.
+            if state_at(worktree, name, line).content == version.content:
+                return line
+    return None
+
+
 def parse_moment(worktree: Worktree, text: str | None, leaf: int | None = None) -> FileMoment:
     """Return the moment that a user means; without a text, the end of the branch.
 

@@ -14,6 +14,8 @@ REPAIR = "turnlog edit {session} --repair"
 STRAIGHTEN = "turnlog edit {session} --straighten"
 CLONE = "turnlog clone {session}"
 MOVE = "turnlog mv {session} {cwd}"
+BRIDGED_SINCE = "2.1.150"
+"""The first version observed to replace a missing parent by an entry that is near in time."""
 
 
 class CheckRule(NamedTuple):
@@ -47,6 +49,11 @@ class CheckRule(NamedTuple):
 
 def _is_before(version: str, limit: str | None) -> bool:
     return limit is not None and numbers_of(version) < numbers_of(limit)
+
+
+def cuts_at_gaps(version: str | None) -> bool:
+    """Return whether a client omits everything before a missing parent, whatever is near it."""
+    return version is not None and _is_before(version, BRIDGED_SINCE)
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -172,12 +179,12 @@ RULES: dict[str, CheckRule] = {
     "second-root": CheckRule(
         "second-root",
         LOSS,
-        "a line without a parent restarts the history: the client omits {lost} before it",
+        "a line without a parent restarts the history: the client omits everything before it",
     ),
     "stray-tip": CheckRule(
         "stray-tip",
         LOSS,
-        "the last line has an old entry as parent: the client omits {lost} that followed it",
+        "the last line has an old entry as parent: the client omits everything that followed it",
     ),
     "parallel-results": CheckRule(
         "parallel-results",

@@ -5,20 +5,26 @@ file, and hold one line of it at a time.
 """
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from turnlog.conversation.context import messages_of
+from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.edit.check import request_checks, tree_checks
-from turnlog.edit.check.check_rules import RULES, numbers_of
-from turnlog.edit.check.checked_session import Case, Fault
-from turnlog.edit.check.findings import Finding, by_weight
+from turnlog.edit.check.check_rules import RULES, cuts_at_gaps, numbers_of
+from turnlog.edit.check.checked_session import SKIPPED, Case, Fault
+from turnlog.edit.check.findings import Finding, Severity, by_weight
 from turnlog.edit.check.line_checks import read_facts
 from turnlog.store.resume_command import UUID
 
 CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
 SHORT_ID = 8
 """Length of a session id prefix that is usually unique."""
-
+MAX_LINES = 5
+"""Lines that a finding names."""
 
 STRAIGHTENED = frozenset(
     {
@@ -98,8 +104,69 @@ def findings_of(case: Case, version: str | None = None) -> list[Finding]:
     for mark in case.facts.marks:
         groups.setdefault(mark.rule, []).append(mark)
     name = name_of(case.place)
-    found = (_finding(rule, group, name, version) for rule, group in groups.items())
-    return sorted(filter(None, found), key=by_weight)
+    found = {rule: _finding(rule, group, name, version) for rule, group in groups.items()}
+    losses = [rule for rule, each in found.items() if each and each.severity is Severity.LOSS]
+    counted = _count_losses(case, {rule: groups[rule] for rule in losses}, version)
+    findings = (
+        each and _with_loss(each, *counted.get(rule, (0, 0))) for rule, each in found.items()
+    )
+    return sorted(filter(None, findings), key=by_weight)
+
+
+def _count_losses(
+    case: Case, losses: dict[str, list[Fault]], version: str | None
+) -> dict[str, tuple[int, int]]:
+    """Return the messages lost to each fault, and those that would be sent without all of them."""
+    nodes = {rule: _lost_nodes(case, marks, version) for rule, marks in losses.items()}
+    # A line that cannot be read counts as one message.
+    alone = {
+        rule: sum(mark.facts.get("is_entry", True) for mark in losses[rule])
+        for rule in losses.keys() & SKIPPED
+    }
+    counts = {
+        rule: _count(case, lost.values()) + alone.get(rule, 0) for rule, lost in nodes.items()
+    }
+    if not any(counts.values()):
+        return {}
+    gone = {index: node for lost in nodes.values() for index, node in lost.items()}
+    left = _count(case, [node for node in case.read if node.index not in gone])
+    total = left + _count(case, gone.values()) + sum(alone.values())
+    return {rule: (count, total) for rule, count in counts.items() if count}
+
+
+def _lost_nodes(case: Case, marks: list[Fault], version: str | None) -> dict[int, ChainNode]:
+    """Return the entries that a client omits because of some faults, by their index."""
+    starts = {each.index for each in map(case.start_of, marks) if each}
+    if not cuts_at_gaps(version):
+        starts -= case.bridged
+    ends = (place for place, node in enumerate(case.whole) if node.index in starts)
+    before = case.whole[: max(ends, default=0)]
+    return {node.index: node for node in [*before, *(each for mark in marks for each in mark.lost)]}
+
+
+def _count(case: Case, nodes: Iterable[ChainNode]) -> int:
+    """Return the number of messages that some entries form in a request."""
+    parts: list[list[ChainNode]] = [[]]
+    for node in sorted(nodes, key=lambda node: node.index):
+        # A message is missing here: the two prompts around it are not one.
+        if node.index in case.gaps:
+            parts.append([])
+        parts[-1].append(node)
+    return sum(len(messages_of(case.session.values(part), is_open=True)) for part in parts)
+
+
+def _places(marks: list[Fault]) -> str:
+    lines = sorted({mark.line for mark in marks if mark.line})
+    more = ", …" if len(lines) > MAX_LINES else ""
+    return f": lines {', '.join(map(str, lines[:MAX_LINES]))}{more}" if len(lines) > 1 else ""
+
+
+def _with_loss(finding: Finding, lost: int, messages: int) -> Finding:
+    if not lost:
+        return finding
+    verb = "is" if lost == 1 else "are"
+    message = f"{finding.message}; {lost} of {messages} messages {verb} lost"
+    return replace(finding, message=message, lost=lost, messages=messages)
 
 
 def name_of(place: Path) -> str:
@@ -117,7 +184,7 @@ def _finding(name: str, marks: list[Fault], session: str, version: str | None) -
     first = min(marks, key=lambda mark: mark.line or 0)
     message = rule.message.format(**first.facts)
     if len(marks) > 1:
-        message += f" ({len(marks)} times)"
+        message += f" ({len(marks)} times{_places(marks) if severity is Severity.LOSS else ''})"
     quoted = {key: shlex.quote(str(fact)) for key, fact in first.facts.items()}
     fix = rule.fix and rule.fix.format(session=session, **quoted)
     return Finding(rule.kind, severity, first.line, message, fix, len(marks))

@@ -32,6 +32,10 @@ class Finding(Struct, frozen=True):
     """The command that fixes it; None if nothing does."""
     count: int = 1
     """Number of occurrences."""
+    lost: int = 0
+    """Messages that the client omits because of it."""
+    messages: int = 0
+    """Messages that it would send otherwise, if any are lost."""
 
     @property
     def is_serious(self) -> bool:
@@ -39,6 +43,6 @@ class Finding(Struct, frozen=True):
         return self.severity in (Severity.FATAL, Severity.LOSS)
 
 
-def by_weight(finding: Finding) -> tuple[int, int, str]:
-    """Return the sort key of a finding: severity, then line."""
-    return ORDER.index(finding.severity), finding.line or 0, finding.kind
+def by_weight(finding: Finding) -> tuple[int, int, int, str]:
+    """Return the sort key of a finding: severity, then lost messages, then line."""
+    return ORDER.index(finding.severity), -finding.lost, finding.line or 0, finding.kind

@@ -85,13 +85,14 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
     elif count > 1:
         # Clients read at most the first object of a line, so the conversation loses what follows
         # it.
-        lost = any(is_talk(node) for node in nodes[1:])
+        lost = [node for node in nodes[1:] if isinstance(node, UserNode | AssistantNode)]
         rule = "several-values-old" if is_talking else "several-values-note"
-        yield Fault("several-values" if lost else rule, line.number)
+        yield Fault("several-values" if lost else rule, line.number, lost=lost)
     elif nodes:
         yield Fault("unreadable-line" if is_talking else "unreadable-note", line.number)
     else:
-        yield Fault("unreadable-line", line.number)
+        # A line of text, such as a comment that somebody added, was no message.
+        yield Fault("unreadable-line", line.number, {"is_entry": raw.startswith(b"{")})
 
 
 def _is_json(raw: bytes) -> bool:
@@ -158,7 +159,8 @@ def _missing_fields(case: Case, node: ChainNode, value: Fields) -> Iterator[Faul
         yield mark_at("no-type", node)
     message = value.get("message")
     if not is_object(message) or not _has_text_or_block(message.get("content")):
-        yield mark_at("flat-message" if _is_flat(value) else "no-message", node)
+        fault = mark_at("flat-message" if _is_flat(value) else "no-message", node)
+        yield fault._replace(lost=[node])
 
 
 def _is_flat(value: Fields) -> bool:

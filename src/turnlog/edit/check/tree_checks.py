@@ -1,6 +1,6 @@
 """Check how entries are linked, and how calls and results match."""
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,10 +8,19 @@ from typing import NamedTuple
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
 from turnlog.conversation.tree import Tree, can_be_tip, is_compaction, is_progress
-from turnlog.edit.check.checked_session import Case, Check, Fault, is_talk, mark_at, some
+from turnlog.edit.check.checked_session import (
+    Case,
+    Check,
+    Fault,
+    has_answer,
+    is_talk,
+    mark_at,
+    some,
+)
 from turnlog.format.timestamps import parse_timestamp
 
-UNREAD = ("unreadable-line", "unreadable-note")
+UNREAD = ("unreadable-line", "several-values", "no-type")
+"""Faults of lines that leave a gap, which is not reported again."""
 
 
 class Gap(NamedTuple):
@@ -33,18 +42,21 @@ def no_uuid(case: Case) -> Iterator[Fault]:
     """
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]
-    is_cut = any(not gap.onto.uuid and not gap.is_bridged for gap in _gaps(case))
-    rule = "no-uuid" if lost else "no-uuid-cut" if is_cut else "no-uuid-old"
+    gaps = {gap.is_bridged: gap.node for gap in _gaps(case) if not gap.onto.uuid}
+    is_bridged, start = False not in gaps, gaps.get(False, gaps.get(True))
+    rule = "no-uuid" if lost else "no-uuid-old" if is_bridged else "no-uuid-cut"
     for node in lost or nodes[-1:]:
-        yield mark_at(rule, node)
+        if start:
+            case.starts[node.line] = start
+        yield mark_at(rule, node)._replace(lost=[node] if lost else ())
 
 
 def no_parent(case: Case) -> Iterator[Fault]:
-    """Yield sent lines without the field `parentUuid`, except the first line."""
-    first = case.session.tree.chain[:1]
+    """Yield lines without the field `parentUuid`, except the first line."""
+    first, indexes = case.tree.chain[:1], {node.index for node in case.whole}
     for node in case.facts.parentless:
         starts = node in first or is_compaction(node) or not node.uuid
-        if is_talk(node) and node.index in case.sent_indexes and not starts:
+        if is_talk(node) and node.index in indexes and not starts:
             yield mark_at("no-parent", node)
 
 
@@ -52,9 +64,13 @@ def dangling_parents(case: Case) -> Iterator[Fault]:
     """Yield entries whose parent is not in the file."""
     broken = sorted(mark.line or 0 for mark in case.facts.marks if mark.rule in UNREAD)
     for gap in _gaps(case):
-        is_unread = bisect(broken, gap.onto.line) < bisect(broken, gap.node.line)
-        is_named = gap.node.uuid and gap.onto.uuid
-        if is_named and not is_unread and not gap.is_unknown:  # else another check reports it
+        place = bisect(broken, gap.node.line)
+        if gap.is_bridged:
+            case.bridged.add(gap.node.index)
+        # A line of several entries is both: the client reads the first one only.
+        if bisect_left(broken, gap.onto.line) < place:
+            case.starts[broken[place - 1]] = gap.node
+        elif gap.node.uuid and gap.onto.uuid and not gap.is_unknown:  # else reported elsewhere
             rule = "dangling-parent-old" if gap.is_bridged else "dangling-parent"
             yield mark_at(rule, gap.node, gap.onto)
 
@@ -69,7 +85,7 @@ def unknown_parents(case: Case) -> Iterator[Fault]:
 
 def progress_parents(case: Case) -> Iterator[Fault]:
     """Yield entries below a progress entry, where clients up to 2.0.76 stop reading."""
-    tree = case.session.tree
+    tree = case.tree
     for rank in case.path:
         node = tree.chain[rank]
         named = tree.rank_of(node.parent)
@@ -81,7 +97,7 @@ def progress_parents(case: Case) -> Iterator[Fault]:
 
 def circular_parents(case: Case) -> Iterator[Fault]:
     """Yield nodes that are part of a cycle of parents."""
-    tree = case.session.tree
+    tree = case.tree
     # The tree breaks a cycle by giving one of its nodes another parent than the one it names: with
     # A -> B -> A in the file, A is attached to the entry before it. That difference is the
     # evidence.
@@ -96,7 +112,7 @@ def circular_parents(case: Case) -> Iterator[Fault]:
 
 def duplicate_uuids(case: Case) -> Iterator[Fault]:
     """Yield entries that share their uuid with another one."""
-    tree = case.session.tree
+    tree = case.tree
     for uuid, contents in case.facts.twins.items():
         rank = tree.rank_of(uuid)
         if rank is None:
@@ -105,39 +121,22 @@ def duplicate_uuids(case: Case) -> Iterator[Fault]:
         twins = [case.session.nodes[index] for index in contents]
         differ = len(set(contents.values())) > 1 and any(map(is_talk, twins))
         is_lost = differ and node.index in case.sent_indexes
-        yield mark_at("duplicate-uuid" if is_lost else "duplicate-uuid-note", node)
+        fault = mark_at("duplicate-uuid" if is_lost else "duplicate-uuid-note", node)
+        yield fault._replace(lost=[twin for twin in twins if twin is not node])
 
 
 def second_root(case: Case) -> Iterator[Fault]:
-    """Yield earlier conversations in the file that are not connected to the one that is sent."""
-    tree = case.session.tree
-    root = case.path[-1] if case.path else None
-    if root is None or is_compaction(tree.chain[root]) or tree.chain[root].uuid is None:
-        return
-    if not tree.is_root(root):  # reported as a dangling parent
-        return
-    start = tree.chain[root]
-    if is_talk(start) and any(node is start for node in case.facts.parentless):
-        return
-    # Example: lines 1-40 are one conversation, line 41 has no parent and starts another. The client
-    # walks up from the tip, stops at line 41, and never sends the first 40 lines. Only
-    # conversations with an answer count, and only if the user did not rewind after them.
-    following = root
-    for rank in reversed(tree.roots):
-        first = tree.chain[rank]
-        if rank == root or first.index > start.index or is_compaction(first) or not first.uuid:
-            continue
-        lost = _lost_talk(case, [rank])
-        if _has_answer(lost) and case.last_rewind < lost[-1].index:
-            facts = {"lost": some(len(lost), "line")}
-            end = _end_of(tree, rank, following)
-            yield Fault("second-root", start.line, facts, tree.chain[following], end)
-            following = rank
+    """Yield entries without a parent that hide an earlier conversation in the file."""
+    for rank in case.history:
+        node = case.tree.chain[rank]
+        is_start = case.tree.parents[rank] < 0 and not is_compaction(node)
+        if is_start and not case.is_parentless(node) and (end := case.end_before(rank)) >= 0:
+            yield mark_at("second-root", node, case.tree.chain[end])
 
 
 def stray_tip(case: Case) -> Iterator[Fault]:
     """Yield a fault if the last line has an old parent, so that lines after the parent are lost."""
-    tree, leaf = case.session.tree, case.session.tree.active_leaf
+    tree, leaf = case.tree, case.tree.active_leaf
     if leaf is None or leaf != tree.leaves[-1]:
         return
     has_notes = any(isinstance(node, TipNode) for node in case.session.nodes)
@@ -149,12 +148,12 @@ def stray_tip(case: Case) -> Iterator[Fault]:
     for rank in case.path:
         node = tree.chain[rank]
         others = [child for child in tree.children.get(rank, []) if child != before]
-        lost = _lost_talk(case, others) if others and rank != leaf else []
+        lost = case.lost_talk(others) if others and rank != leaf else []
         if lost and isinstance(lost[-1], AssistantNode) and len(lost) > said:
-            if _has_answer(lost) and case.last_rewind < lost[-1].index:
-                facts = {"lost": some(len(lost), "line")}
-                end = _end_of(tree, tree.rank_of(lost[-1].uuid) or rank, before)
-                yield Fault("stray-tip", tree.chain[leaf].line, facts, tree.chain[before], end)
+            if has_answer(lost) and case.last_rewind < lost[-1].index:
+                end = tree.chain[case.last_leaf(tree.rank_of(lost[-1].uuid) or rank, before)]
+                line = tree.chain[leaf].line
+                yield Fault("stray-tip", line, {}, tree.chain[before], end, lost=lost)
             return
         asks = isinstance(node, UserNode) and node.prompt in ASKING
         if isinstance(node, AssistantNode) or (asks and not has_notes):
@@ -167,46 +166,49 @@ def parallel_results(case: Case) -> Iterator[Fault]:
 
     Clients up to 2.1.45 follow parents from the latest entry, and miss parallel results.
     """
-    tree = case.session.tree
+    tree = case.tree
     first = tree.chain[case.path[-1]] if case.path else None
     # Clients old enough to miss parallel results do not write compactions that preserve messages.
     start = first.index if isinstance(first, BoundaryNode) else -1
     latest = [] if tree.newest_leaf is None else tree.ancestors(tree.newest_leaf)
     kept = [rank for rank in _preserved(case) if rank is not None]
     visible = case.path_indexes | {tree.chain[rank].index for rank in [*latest, *kept]}
-    missed = [node for node in case.sent if node.index > start and node.index not in visible]
+    missed = [node for node in case.read if node.index > start and node.index not in visible]
     lost = [node for node in missed if node.uuid and is_talk(node)]
     results = sum(len(node.results) for node in lost if isinstance(node, UserNode))
     if lost:
         counts = some(results, "result"), some(len(lost), "line")
-        yield mark_at("parallel-results", lost[0], results=counts[0], lines=counts[1])
+        fault = mark_at("parallel-results", lost[0], results=counts[0], lines=counts[1])
+        yield fault._replace(lost=lost)
 
 
 def late_times(case: Case) -> Iterator[Fault]:
     """Yield a fault if the latest entry is not the tip: clients up to 2.1.45 resume at it."""
-    tree = case.session.tree
+    tree = case.tree
     if tree.newest_leaf is None or not case.path or tree.newest_leaf == case.path[0]:
         return
     if parse_timestamp(tree.chain[case.path[0]].time) is None:
         return
     visible = set(tree.ancestors(tree.newest_leaf))
-    lost = [rank for rank in case.path if is_talk(tree.chain[rank]) and rank not in visible]
+    lost = [tree.chain[rank] for rank in case.path if rank not in visible]
+    lost = [node for node in lost if is_talk(node)]
     if lost:
         newest = tree.chain[tree.newest_leaf]
-        yield mark_at("late-time", newest, lost=some(len(lost), "line"))
+        yield mark_at("late-time", newest, lost=some(len(lost), "line"))._replace(lost=lost)
 
 
 def gone_preserved(case: Case) -> Iterator[Fault]:
     """Yield a fault if messages that the last compaction preserved are missing."""
     missing = [rank for rank in _preserved(case) if rank is None]
     if missing:
-        boundary = case.session.tree.chain[case.path[-1]]
-        yield mark_at("gone-preserved", boundary, gone=len(missing))
+        boundary = case.tree.chain[case.path[-1]]
+        fault = mark_at("gone-preserved", boundary, gone=len(missing))
+        yield fault._replace(lost=_present(case))
 
 
 def gone_anchor(case: Case) -> Iterator[Fault]:
     """Yield a fault if the anchor of preserved messages is missing."""
-    nodes = [case.session.tree.chain[rank] for rank in reversed(case.path)]
+    nodes = [case.tree.chain[rank] for rank in reversed(case.path)]
     boundary = nodes[0] if nodes else None
     if not isinstance(boundary, BoundaryNode) or not _preserved(case):
         return
@@ -215,7 +217,8 @@ def gone_anchor(case: Case) -> Iterator[Fault]:
     named = {uuid for node in nodes for uuid in (node.uuid, node.parent)}
     if anchor not in named:
         is_summary = len(nodes) > 1 and _is_summary(nodes[1])
-        yield mark_at("gone-anchor", boundary, nodes[1] if is_summary else boundary)
+        fault = mark_at("gone-anchor", boundary, nodes[1] if is_summary else boundary)
+        yield fault._replace(lost=_present(case))
 
 
 def unanswered_calls(case: Case) -> Iterator[Fault]:
@@ -268,29 +271,33 @@ def unnamed_answers(case: Case) -> Iterator[Fault]:
 
 def _preserved(case: Case) -> list[int | None]:
     """Return the ranks of messages that the last compaction preserved; None for missing ones."""
-    tree = case.session.tree
+    tree = case.tree
     boundary = tree.chain[case.path[-1]] if case.path else None
     if not isinstance(boundary, BoundaryNode) or boundary.preserved is None:
         return []
     return [tree.rank_of(uuid) for uuid in boundary.preserved.uuids or []]
 
 
-def _lost_talk(case: Case, ranks: list[int]) -> list[ChainNode]:
-    """Return user and assistant lines at some nodes and below that are not sent."""
-    nodes = [node for rank in ranks for node in case.session.tree.below(rank)]
-    lost = [node for node in nodes if is_talk(node) and node.index not in case.sent_indexes]
-    return sorted(lost, key=lambda node: node.index)
+def _present(case: Case) -> list[ChainNode]:
+    """Return those messages that the last compaction preserved and that are in the file."""
+    return [case.tree.chain[rank] for rank in _preserved(case) if rank is not None]
 
 
 def _gaps(case: Case) -> Iterator[Gap]:
-    """Yield entries on the path whose parent is missing or of a type that clients ignore."""
-    tree = case.session.tree
-    for position, rank in enumerate(case.path):
+    """Yield entries of the history whose parent is missing or of a type that clients ignore."""
+    tree, end = case.tree, len(case.path)
+    seen: set[int] = set()
+    skips: dict[int, int] = {}
+    for position, rank in enumerate(case.history):
         node = tree.chain[rank]
-        if tree.links[rank] >= 0 or tree.is_root(rank) or is_compaction(node):
+        seen.add(rank)
+        if tree.links[rank] >= 0 or tree.is_root(rank) or is_compaction(node) or is_progress(node):
             continue
-        is_bridged = position + 1 < len(case.path)
-        onto = case.path[position + 1] if is_bridged else _joined_to(tree, rank)
+        if position + 1 < end:
+            onto, is_bridged = case.path[position + 1], True
+        else:  # where the client would walk on if the breaks before it were mended
+            onto = _joined_to(tree, rank)
+            is_bridged = tree.timeline.latest_before(rank, seen, skips) >= 0
         if onto >= 0:
             named = tree.rank_of(node.parent)
             is_unknown = named is not None and not is_progress(tree.chain[named])
@@ -307,19 +314,6 @@ def _joined_to(tree: Tree, rank: int) -> int:
 
 def _is_summary(node: ChainNode) -> bool:
     return isinstance(node, UserNode) and node.prompt is PromptKind.COMPACT_SUMMARY
-
-
-def _end_of(tree: Tree, rank: int, aside: int) -> ChainNode:
-    """Return the last leaf in the file that descends from a node, but not from `aside`."""
-    for leaf in reversed(tree.leaves):
-        path = tree.path_to(leaf)
-        if rank in path and aside not in path:
-            return tree.chain[leaf]
-    return tree.chain[rank]
-
-
-def _has_answer(nodes: list[ChainNode]) -> bool:
-    return any(isinstance(node, AssistantNode) and not node.is_error for node in nodes)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -56,6 +56,8 @@ class Doc(NamedTuple):
     line: int
     offset: int
     size: int
+    part: int
+    """The number of the text among those of its line, from 0."""
     kind: str
     tool: str | None
     is_error: bool
@@ -83,8 +85,7 @@ def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> 
             docs.is_last = False
             break
         docs.carry.lines += 1
-        for entry in _entries(line):
-            _read_entry(docs, name, line, entry)
+        _read_line(docs, name, line)
         trail.add(line.raw)
     docs.carry.bookmark = trail.bookmark
     return docs
@@ -107,10 +108,24 @@ def _is_textless(raw: bytes) -> bool:
         return False
 
 
-def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
-    if not isinstance(entry, READ):
-        return
-    carry, passages = docs.carry, passages_of(entry)
+def _read_line(docs: Docs, name: str, line: Line) -> None:
+    carry, part = docs.carry, 0
+    for entry in _entries(line):
+        if not isinstance(entry, READ):
+            continue
+        at = seconds_of(entry.when)
+        for kind, text, tool, _, is_error in _read_entry(carry, name, entry):
+            if text and not text.isspace():
+                where = carry.lines, line.offset, len(line.raw), part
+                docs.found.append(
+                    Doc(*where, kind, tool, is_error, at, carry.prompts, searchable(text))
+                )
+            part += 1
+
+
+def _read_entry(carry: DocCarry, name: str, entry: Entry) -> Iterator[Passage]:
+    """Yield the texts of an entry as `text_at` counts them; a known nickname is blank."""
+    passages = passages_of(entry)
     if isinstance(entry, User):
         kind = prompt_kind(entry)
         if kind is PromptKind.TOOL_RESULT:
@@ -123,20 +138,10 @@ def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
             if isinstance(block, ToolUseBlock):
                 key = given(block.id) or f"{name}:{carry.lines}"
                 carry.pending[key] = given(block.name) or ""
-    at = seconds_of(entry.when)
-    for kind, text, tool, _, is_error in (*_new_slug(carry, entry), *passages):
-        if text and not text.isspace():
-            where = carry.lines, line.offset, len(line.raw)
-            docs.found.append(
-                Doc(*where, kind, tool, is_error, at, carry.prompts, searchable(text))
-            )
-
-
-def _new_slug(carry: DocCarry, entry: Entry) -> Iterator[Passage]:
     for passage in slug_of(entry):
-        if passage.text != carry.slug:
-            carry.slug = passage.text
-            yield passage
+        yield passage if passage.text != carry.slug else passage._replace(text="")
+        carry.slug = passage.text
+    yield from passages
 
 
 def _tool(carry: DocCarry, result: Passage) -> str | None:

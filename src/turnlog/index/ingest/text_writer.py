@@ -98,7 +98,7 @@ class WordWriter:
         statement = "SELECT id FROM prompts WHERE file = ? ORDER BY id"
         prompts += [id_ for (id_,) in self.db.execute(statement, (file,))]
         self.db.executemany(
-            "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             ((id_, file, *doc[:-2], prompts[doc.prompt]) for id_, doc in enumerate(docs, first)),
         )
         self.db.executemany(

@@ -7,7 +7,6 @@ and for endpoints. Vectors of appended lines are otherwise made along with their
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby
 from json import dumps
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from turnlog.index.database import writing
 from turnlog.index.ingest.workers import Progress
 from turnlog.index.known_files import File, Files
 from turnlog.index.search.hit_lines import Reader
-from turnlog.index.searchable_texts import texts_in
+from turnlog.index.searchable_texts import text_at
 from turnlog.index.semantic.embedding_models import KINDS, EmbeddingModel, TextChoice
 from turnlog.index.semantic.vector_store import TextVector, add_vectors, stored_model
 from turnlog.index.tokenizer import searchable
@@ -66,22 +65,21 @@ def _is_known(db: sqlite3.Connection, number: int) -> bool:
 def _batches(
     files: Files, reader: Reader, file: File, start: int, last: int
 ) -> Iterator[_TextBatch]:
-    """Yield the texts of a file in order; texts of the same line and kind share a batch."""
+    """Yield the texts of a file in order."""
     rows = files.db.execute(
-        "SELECT id, offset, size, kind FROM docs WHERE file = ? AND id BETWEEN ? AND ?"
+        "SELECT id, offset, size, part, kind FROM docs WHERE file = ? AND id BETWEEN ? AND ?"
         " AND kind IN (SELECT value FROM json_each(?)) ORDER BY id",
         (file.id, start + 1, last, dumps(KINDS)),
     ).fetchall()
     choice = TextChoice()
     docs: list[tuple[int, str]] = []
-    for (offset, size, kind), members in groupby(rows, key=lambda row: row[1:]):
+    for doc, offset, size, part, kind in rows:
         if len(docs) >= BATCH:
             yield _TextBatch(file.id, start, docs[-1][0], docs)
             start, docs = docs[-1][0], []
-        # A line may have several texts of a kind; they were indexed in the order of the line.
-        texts = map(searchable, texts_in(reader.line(file, offset, size), kind))
-        pairs = zip((row[0] for row in members), texts, strict=False)
-        docs += [pair for pair in pairs if choice.is_worth_embedding(kind, pair[1])]
+        text = searchable(text_at(reader.line(file, offset, size), part))
+        if choice.is_worth_embedding(kind, text):
+            docs.append((doc, text))
     yield _TextBatch(file.id, start, last, docs)
 
 

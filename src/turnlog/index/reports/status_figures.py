@@ -2,6 +2,7 @@
 
 import sqlite3
 from datetime import date, datetime, time
+from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.index.reports.reports import Filters, run_report
@@ -13,12 +14,12 @@ class Status(NamedTuple):
     """The figures of a status line; None where unknown."""
 
     session_usd: float | None
-    today_usd: float | None
-    window_usd: float | None
-    window_ends: str | None
-    context_tokens: int | None
+    today_usd: float | None = None
+    window_usd: float | None = None
+    window_ends: str | None = None
+    context_tokens: int | None = None
     """Tokens of the session's last request, including its answer."""
-    model: str | None
+    model: str | None = None
 
 
 def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
@@ -35,6 +36,24 @@ def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
         context_tokens=last[0] if last else None,
         model=last[1] if last else None,
     )
+
+
+def status_of_file(session: Path) -> Status:
+    """Return the figures of a session that is in no index, from its files."""
+    # Not at the top: with an index, a status line does not need these modules.
+    from turnlog.conversation.charges import charges_of
+    from turnlog.conversation.request_costs import prompt_tokens
+    from turnlog.conversation.session import open_session
+    from turnlog.conversation.turn_figures import cost_of_messages
+    from turnlog.format.fields import given
+
+    charges = [each.messages for each in charges_of(open_session(session))]
+    cost, _ = cost_of_messages([message for messages in charges for message in messages])
+    last = next((each for each in reversed(charges[0]) if not each.is_synthetic), None)
+    if last is None:
+        return Status(cost)
+    tokens = prompt_tokens(last) + (given(last.usage.output_tokens) or 0)
+    return Status(cost, context_tokens=tokens, model=last.model)
 
 
 def _window(db: sqlite3.Connection, now: float) -> tuple[float | None, str | None]:

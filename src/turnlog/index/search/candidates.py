@@ -21,7 +21,7 @@ AGENT_WEIGHT = 0.6
 AGEING = 90 * 86_400
 """Seconds after which most of the bonus for recent texts is gone."""
 COLUMNS = (
-    "d.id, d.file, d.line, d.offset, d.size, d.kind, d.tool, d.is_error, d.at, d.prompt,"
+    "d.id, d.file, d.line, d.offset, d.size, d.part, d.kind, d.tool, d.is_error, d.at, d.prompt,"
     " coalesce(p.counts, 1), f.store || ' ' || coalesce(nullif(f.session, ''), f.path),"
     " f.is_subagent, coalesce(d.at, f.ended, 0.0)"
 )
@@ -36,6 +36,8 @@ class IndexedText(Struct, frozen=True):
     line: int
     offset: int
     size: int
+    part: int
+    """Its number among the texts of the line."""
     kind: str
     tool: str | None
     is_error: bool

@@ -1,13 +1,13 @@
 """Search by meaning: rankings by words and by vectors, combined by reciprocal rank fusion.
 
 Sessions with all words of a text come first, unless their vectors differ; then those with similar
-vectors, or with some of the words.
+vectors, or with some of the words. If nothing is similar enough, nothing is found.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from json import dumps
 from math import log
 from pathlib import Path
@@ -20,13 +20,19 @@ from turnlog.index.known_files import Files
 from turnlog.index.search.candidates import COLUMNS, JOINED, Candidate
 from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.query import Query, quoted
-from turnlog.index.search.relaxed_search import MOST_WORDS, CountedTerm, count_terms, relax
-from turnlog.index.search.search import ResultLimits, SessionHits, SnippetReader, read_hits
+from turnlog.index.search.relaxed_search import (
+    MOST_WORDS,
+    STOP_WORDS,
+    CountedTerm,
+    count_terms,
+    relax,
+)
+from turnlog.index.search.search import ResultLimits, SessionHits, SnippetReader
 from turnlog.index.search.selection import Selection, conditions
 from turnlog.index.search.word_search import SPARE, SearchTerms, begin, parse_search, rank
 from turnlog.index.semantic.vector_codes import StoredVector
 from turnlog.index.semantic.vector_store import RESCORED, Nearest
-from turnlog.index.tokenizer import tokens_of
+from turnlog.index.tokenizer import is_unspaced, tokens_of
 
 DAMPING = 60
 """The constant of reciprocal rank fusion: the larger, the less the first ranks differ."""
@@ -36,6 +42,9 @@ MOST = 0.5
 """Minimum share of a question's words that a text must have for them to count."""
 LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
+FLOOR = 0.217
+"""Minimum score of the best session for a question, with turnlog's own vectors: some text is always
+the nearest one. Measured by bench/paraphrases.py: the highest that loses two sessions of a set."""
 SHOWN = 3
 """Maximum number of similar texts shown per session."""
 LONGEST_QUESTION = 2_000
@@ -47,6 +56,8 @@ class RankedGroup(NamedTuple):
 
     weight: float
     candidates: list[Candidate]
+    score: float
+    """From 0 to 1: the share of the words that it has, or how similar its vectors are."""
 
 
 class LikeTerms(Struct, frozen=True):
@@ -61,6 +72,8 @@ class LikeTerms(Struct, frozen=True):
     """The path of a session that is left out: the one to compare with."""
     hides_secrets: bool = False
     """Rank only texts that contain the words outside of their secrets."""
+    floor: float = 0.0
+    """Find nothing unless a session has this score."""
 
 
 def search_like(
@@ -69,15 +82,28 @@ def search_like(
     """Yield the sessions that are about the same as a text, best first."""
     counted = count_terms(db, terms.text[:LONGEST_QUESTION])
     some = relax(counted)
-    owner = _owner(db, terms.without)
-    rankings = [
-        _with_all_words(db, terms),
-        _similar(db, terms),
-        _with_some_words(db, terms, some, counted),
-    ]
-    chosen = ([each for each in found if each.candidates[0].owner != owner] for found in rankings)
-    words = _search_terms(terms, some or Query(None))
-    yield from read_hits(db, words, fuse(chosen), shown)
+    without = _owner(db, terms.without)
+    with closing(Reader(terms.archive)) as reader:
+        snippets = SnippetReader(Files(db), reader, some or Query(None), shown)
+        rankings = [
+            _with_all_words(db, terms),
+            _similar(db, terms, snippets),
+            _with_some_words(db, terms, some, counted),
+        ]
+        chosen = [
+            [each for each in found if each.candidates[0].owner != without] for found in rankings
+        ]
+        scores: dict[str, float] = {}
+        for each in chain(*chosen):
+            owner = each.candidates[0].owner
+            scores[owner] = max(scores.get(owner, 0.0), each.score)
+        if max(scores.values(), default=0.0) < terms.floor:
+            return
+        found = ((group[0].owner, snippets.read(group)) for group in fuse(chosen))
+        shown_hits = ((owner, hits) for owner, hits in found if hits.turns)
+        for owner, hits in islice(shown_hits, terms.limit or None):
+            hits.score = round(scores[owner], 2)
+            yield hits
 
 
 def fuse(rankings: Iterable[list[RankedGroup]]) -> list[list[Candidate]]:
@@ -85,7 +111,7 @@ def fuse(rankings: Iterable[list[RankedGroup]]) -> list[list[Candidate]]:
     scores: dict[str, float] = {}
     candidates: dict[str, dict[int, Candidate]] = {}
     for ranking in rankings:
-        for place, (weight, group) in enumerate(ranking, 1):
+        for place, (weight, group, _) in enumerate(ranking, 1):
             owner = group[0].owner
             scores[owner] = scores.get(owner, 0.0) + weight / (DAMPING + place)
             known = candidates.setdefault(owner, {})
@@ -103,7 +129,8 @@ def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGrou
     # No other text contains all words of a long text, or of the prompts of a session.
     if terms.without or not 0 < len(tokens_of(terms.text[:LONGEST_QUESTION])) <= MOST_WORDS:
         return []
-    return [RankedGroup(WORDS, group) for group in _with_words(db, terms, parse_search(terms.text))]
+    groups = _with_words(db, terms, parse_search(terms.text))
+    return [RankedGroup(WORDS, group, 1.0) for group in groups]
 
 
 def _with_some_words(
@@ -113,7 +140,9 @@ def _with_some_words(
     groups = _with_words(db, terms, query) if query else []
     shares = _shares(db, counted, [group[0].id for group in groups])
     weighted = ((shares[group[0].id], group) for group in groups)
-    return [RankedGroup(WORDS * share**2, group) for share, group in weighted if share >= MOST]
+    return [
+        RankedGroup(WORDS * share**2, group, share) for share, group in weighted if share >= MOST
+    ]
 
 
 def _with_words(db: sqlite3.Connection, terms: LikeTerms, query: Query) -> list[list[Candidate]]:
@@ -148,7 +177,9 @@ def _shares(
     return shares
 
 
-def _similar(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
+def _similar(
+    db: sqlite3.Connection, terms: LikeTerms, snippets: SnippetReader
+) -> list[RankedGroup]:
     """Return the sessions with the most similar texts."""
     if terms.vector is None:
         return []
@@ -167,7 +198,16 @@ def _similar(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
             break
         start, count = start + count, count * 4
     best = sorted(groups.values(), key=lambda group: group[0].rank)
-    return [RankedGroup(MEANING, group[:SHOWN]) for group in best]
+    has_letters = any(map(is_unspaced, terms.text))
+
+    def score(candidate: Candidate) -> float:
+        # Short texts resemble anything by chance. Japanese letters are words to those who ask with
+        # them, but to an English question, texts of them are as good as empty.
+        words = set(tokens_of(snippets.text_of(candidate)[:LONGEST_QUESTION])) - STOP_WORDS
+        count = sum(len(word) > 1 or (has_letters and is_unspaced(word)) for word in words)
+        return -candidate.rank * count / (count + 1)
+
+    return [RankedGroup(MEANING, top, max(map(score, top))) for g in best if (top := g[:SHOWN])]
 
 
 def _candidates(

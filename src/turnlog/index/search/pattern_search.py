@@ -10,7 +10,7 @@ from turnlog.index.search.candidates import Candidate, in_file, score, unranked
 from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.query import Query
 from turnlog.index.search.word_search import SearchTerms
-from turnlog.index.searchable_texts import texts_in
+from turnlog.index.searchable_texts import text_at
 
 SCANNED = 50
 """Maximum number of hits per file."""
@@ -39,7 +39,7 @@ def _matching(
     for row in rows:
         raw = reader.line(file, row.offset, row.size)
         # Searching bytes for the needle is far cheaper than decoding the line.
-        if needle in raw and any(_occurs(pattern, text) for text in texts_in(raw, row.kind)):
+        if needle in raw and _occurs(pattern, text_at(raw, row.part)):
             yield row
 
 

@@ -19,7 +19,7 @@ from turnlog.index.search.pattern_search import scan
 from turnlog.index.search.query import Query
 from turnlog.index.search.snippets import finder_of, snippet_of
 from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
-from turnlog.index.searchable_texts import texts_in
+from turnlog.index.searchable_texts import text_at
 from turnlog.secrets import cut_whole, mask
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import file_command
@@ -71,6 +71,8 @@ class SessionHits(Struct):
     """At least this many more hits."""
     resume: str | None = None
     """The shell command that resumes the session; None if no client resumes it."""
+    score: float | None = None
+    """How similar it is, from 0 to 1, in a search by meaning."""
 
 
 class ResultLimits(Struct, frozen=True):
@@ -168,42 +170,40 @@ class SnippetReader:
     def _hits(self, file: File, candidates: Sequence[Candidate]) -> list[Hit]:
         hits: list[Hit] = []
         for candidate in candidates:
-            if len(hits) < self.shown.hits:
-                hits += self._hit(file, candidate)
+            if len(hits) < self.shown.hits and (hit := self._hit(file, candidate)):
+                hits.append(hit)
         return hits
 
-    def _hit(self, file: File, candidate: Candidate) -> list[Hit]:
-        texts = self._texts(file, candidate)
+    def _hit(self, file: File, candidate: Candidate) -> Hit | None:
+        text = self.text_of(candidate)
         if self.shown.hides_secrets:  # a snippet around a part of a secret would confirm it, too
-            texts = [mask(text) for text in texts]
-        for text in [text for text in texts if any(self.find(text))] or texts[:1]:
-            # A forked session repeats the lines of its origin with the same times: show each text
-            # once.
-            key = (candidate.kind, candidate.at or file.id, text)
-            if key not in self.shown_keys:
-                self.shown_keys.add(key)
-                snippet = snippet_of(text, self.find, self.shown.reveal)
-                return [
-                    Hit(
-                        kind=candidate.kind,
-                        tool=candidate.tool,
-                        is_error=bool(candidate.is_error),
-                        line=candidate.line,
-                        time=_moment(candidate.at),
-                        text=snippet.text,
-                        marks=snippet.marks,
-                    )
-                ]
-        return []
+            text = mask(text)
+        # A forked session repeats the lines of its origin with the same times: show each text once.
+        key = (candidate.kind, candidate.at or file.id, text)
+        if not text or key in self.shown_keys:
+            return None
+        self.shown_keys.add(key)
+        snippet = snippet_of(text, self.find, self.shown.reveal)
+        return Hit(
+            kind=candidate.kind,
+            tool=candidate.tool,
+            is_error=bool(candidate.is_error),
+            line=candidate.line,
+            time=_moment(candidate.at),
+            text=snippet.text,
+            marks=snippet.marks,
+        )
 
     def _is_visible(self, candidate: Candidate) -> bool:
         """Return whether a text matches outside of its secrets, or has none."""
-        texts = self._texts(self.files[candidate.file], candidate)
-        masked = [mask(text) for text in texts]
-        return masked == texts or any(any(self.find(text)) for text in masked)
+        text = self.text_of(candidate)
+        masked = mask(text)
+        return masked == text or any(self.find(masked))
 
-    def _texts(self, file: File, candidate: Candidate) -> list[str]:
-        return texts_in(self.reader.line(file, candidate.offset, candidate.size), candidate.kind)
+    def text_of(self, candidate: Candidate) -> str:
+        """Return the whole text of a candidate."""
+        line = self.reader.line(self.files[candidate.file], candidate.offset, candidate.size)
+        return text_at(line, candidate.part)
 
     def _prompt(self, file: File, prompt: int | None) -> str | None:
         """Return the prompt of a turn, or the prompt that started a sub-agent."""
@@ -211,11 +211,10 @@ class SnippetReader:
         if prompt is not None:
             row = db.execute("SELECT text FROM prompts WHERE id = ?", (prompt,)).fetchone()
             return row[0] if row else None
-        first = "SELECT offset, size FROM docs WHERE file = ? AND kind = 'prompt' ORDER BY id"
-        places = db.execute(f"{first} LIMIT 1", (file.id,)).fetchall()
-        raws = [self.reader.line(file, offset, size) for offset, size in places]
-        texts = (text for raw in raws for text in texts_in(raw, "prompt"))
-        return next((cut_whole(text, PROMPT) for text in texts), None)
+        first = "SELECT offset, size, part FROM docs WHERE file = ? AND kind = 'prompt' ORDER BY id"
+        row = db.execute(f"{first} LIMIT 1", (file.id,)).fetchone()
+        text = text_at(self.reader.line(file, *row[:2]), row[2]) if row else ""
+        return cut_whole(text, PROMPT) or None
 
     def _masked(self, text: str | None) -> str | None:
         return text if text is None or self.shown.reveal else mask(text)

@@ -107,8 +107,8 @@ def last_texts(
 
 def _texts(db: sqlite3.Connection, file: int, between: tuple[int, int]) -> list[IndexedText]:
     rows = db.execute(
-        "SELECT id, file, line, offset, size, kind, tool, is_error, at FROM docs"
-        " WHERE id BETWEEN ? AND ? AND file = ? ORDER BY id",
+        "SELECT id, file, line, offset, size, part, kind, tool, is_error, at"
+        " FROM docs WHERE id BETWEEN ? AND ? AND file = ? ORDER BY id",
         (*between, file),
     )
     return [IndexedText(*row) for row in rows]
