@@ -660,9 +660,13 @@ def test_a_phone_shows_figures_the_chosen_branch_and_calls_on_one_line(
     with shown(browser, rich, viewport={"width": 375, "height": 760}) as page:
         facts = page.locator(".tl-session-facts")
         # As in a folder far from the root, which leaves no room after it.
-        facts.locator(".tl-place").first.evaluate(
+        places = facts.locator(".tl-places")
+        places.locator("span").first.evaluate(
             "each => { each.textContent = '/home/ada'.repeat(20); }"
         )
+        # As in a wide font.
+        facts.evaluate("facts => { facts.style.letterSpacing = '2px'; }")
+        assert places.evaluate("each => each.clientHeight") < 30
         bottom = facts.evaluate("facts => facts.getBoundingClientRect().bottom")
         cost = facts.get_by_text("$").evaluate("each => each.getBoundingClientRect().bottom")
         assert cost <= bottom + 1

@@ -135,8 +135,8 @@ class Viewer {
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];
-    const drawn = (facts, name) => facts.filter(Boolean).map((fact) => textElement("span", name, fact));
-    return el("span", { class: "tl-session-facts" }, ...drawn(places, "tl-place"), ...drawn(shown, ""));
+    const drawn = (facts) => facts.filter(Boolean).map((fact) => textElement("span", "", fact));
+    return el("span", { class: "tl-session-facts" }, el("span", { class: "tl-places" }, ...drawn(places)), ...drawn(shown));
   }
 
   branchSelect(branches) {
