@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from support.browser import AXE
 from support.build import (
@@ -20,6 +20,7 @@ from support.build import (
     compaction,
     encode,
     image,
+    moment,
     nth,
     result,
     session,
@@ -400,6 +401,48 @@ def test_a_live_session_grows_without_moving_the_reader(browser: Browser, tmp_pa
             )
         page.evaluate("grow()")
         page.locator(".tl-prompt", has_text="newest").wait_for()
+
+
+def test_all_parts_of_the_page_show_the_same_figures_of_a_live_session(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(user("look"), agent_id="a1"))
+    used = {"usage": {"output_tokens": 1000}, "model": "claude-opus-5"}
+    lines = [user("q1"), assistant(text("a1"), message=used), user("q2", timestamp=moment(3))]
+    for n in range(4):
+        lines += [assistant(call("Bash", {"command": "x"}, f"c{n}"), message=used)]
+        lines += [result(f"c{n}", "boom", is_error=True)]
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(session(*lines[:5]))
+    with shown(browser, SessionBackend(open_session(path))) as page:
+
+        def grow(count: int) -> None:
+            path.write_bytes(session(*lines[:count]))
+            page.evaluate("grow()")
+
+        def figure(name: str) -> Locator:
+            return page.locator(".tl-inspector dt", has_text=name).locator("+ dd")
+
+        head = page.locator(".tl-head")
+        page.keyboard.press("t")
+        for count, cost in ((5, "$0.05"), (7, "$0.075")):
+            grow(count)
+            expect(head.locator(".tl-session-facts")).to_contain_text(cost)
+            expect(figure("cost")).to_contain_text(cost)
+            expect(page.locator(".tl-lane-facts").first).to_contain_text(cost)
+        expect(head.locator(".tl-jumps")).to_contain_text("2 errors")
+        expect(figure("errors")).to_have_text("2")
+        # A selected row stays selected when others are inserted before it.
+        page.locator(".tl-end").last.click()
+        head.get_by_role("button", name="error").focus()
+        for count, cost in ((9, "$0.075"), (11, "$0.1")):
+            grow(count)
+            expect(page.locator(".tl-selected")).to_contain_text(cost)
+            expect(figure("cost")).to_contain_text(cost)
+        expect(page.locator(".tl-selected.tl-end")).to_be_visible()
+        expect(head.get_by_role("button", name="4 errors")).to_be_focused()
 
 
 def test_long_texts_are_clamped_until_asked_for(browser: Browser, tmp_path: Path) -> None:

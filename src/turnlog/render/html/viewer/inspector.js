@@ -58,6 +58,11 @@ export class Inspector {
     }
   }
 
+  /** Show the figures of what a live session has appended; other tabs have none. */
+  refresh() {
+    if (this.tab === "message") this.show();
+  }
+
   message() {
     const selection = this.selection;
     if (!selection) return this.session();
