@@ -3,8 +3,8 @@
 // `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally opening({ leaf,
 // line, turn }) for both, rows(n, first, last, leaf, isWhole), outline(first, last, leaf),
 // labelled(text, leaf), raw(line), context(line), lost(line), find(text, leaf), agent(id, first,
-// last), lanes(leaf), findings(), related(), reading(), files(line) with file(file, line, version), and
-// onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
+// last), lanes(leaf), findings(), related(), reading(), files(line) with file(file, line, version),
+// commands(session, line), and onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
 // onState(state) }; without them, the viewer keeps its state in the address of the page.
 
 import { agentBox } from "./agent_box.js";
