@@ -358,6 +358,15 @@ def test_a_sub_agent_is_unfolded_in_pages_and_drawn_as_a_lane(
         lanes = page.get_by_role("region", name="timeline").get_by_role("listitem")
         lanes.nth(1).wait_for()
         assert lanes.count() == 2
+        # The facts have the width they need in any font, and the bars share an axis.
+        for name, side in ((".tl-lane-facts", "left"), (".tl-lane-bars", "right")):
+            found = lanes.locator(name).evaluate_all(
+                "(all, side) => all.map((each) => [each.getBoundingClientRect()[side], "
+                "each.scrollWidth - each.clientWidth])",
+                side,
+            )
+            assert found[0] == found[1]
+            assert found[0][1] <= 0
         lanes.nth(1).get_by_role("button").click()
         until(lambda: selected_line(page) == "6")
 
