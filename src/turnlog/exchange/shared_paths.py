@@ -7,7 +7,7 @@ machine is accepted only if the resulting path is on the allowlist.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from turnlog.store.archive.allowed_paths import is_run_by_client, name_problem, path_problem
 from turnlog.store.paths import THEIRS, folder_name
@@ -96,10 +96,7 @@ def role_problem(role: str, folder: str, session: str) -> str | None:
         return None if SHARED.fullmatch(path) else "is not a file that turnlog syncs"
     if problem := path_problem(session, path):
         return problem
-    # The client sources `session-env`, and may run the scripts of a workflow. On macOS and Windows,
-    # `Workflows/SCRIPTS` is the same folder.
-    parts = PurePosixPath(path.casefold()).parts
-    if is_run_by_client(path) or ("workflows" in parts and "scripts" in parts):
+    if is_run_by_client(path):
         return "would be executed by the client"
     return "is another machine's version" if is_set_aside(path) else None
 

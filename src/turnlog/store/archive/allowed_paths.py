@@ -15,8 +15,11 @@ LONGEST_NAME = 255
 LONGEST_PATH = 1024
 DEEPEST = 16
 SUBAGENT_FILES = (".jsonl", ".meta.json")
-RUN_BY_CLIENT = "session-env"
-"""Folder of shell scripts that the client sources before each command; never restored."""
+RUN_BY_CLIENT = re.compile(r"session-env/|(.*/)?workflows/(.*/)?scripts/", re.I | re.S)
+"""Shell scripts that the client sources before each command, and scripts of workflows.
+
+On macOS and Windows, `Workflows/SCRIPTS` is the same folder.
+"""
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 """The client's session ids (observed: 1.0.60 to 2.1.325)."""
 RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.I)
@@ -104,8 +107,8 @@ def collisions(paths: Iterable[str]) -> Iterator[str]:
 
 
 def is_run_by_client(path: str) -> bool:
-    """Return whether the client would execute a file of the session."""
-    return path.split("/", 1)[0] == RUN_BY_CLIENT
+    """Return whether the client would execute a file of the session; it is never written."""
+    return RUN_BY_CLIENT.match(path) is not None
 
 
 def is_session_id(name: str) -> bool:
