@@ -99,6 +99,7 @@ def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
     beneath.write_bytes(session(user("look", uuid="b1"), assistant(text("seen"), uuid="b2")))
     beside = project / "agent-fedcba00.jsonl"
     beside.write_bytes(session(user("look", uuid="c1"), agent_id="fedcba00"))
+    beside.with_suffix(".meta.json").write_bytes(b'{"agentType":"Explore"}')
     _, clone, made = cloned(store, CONTENT)
     content = b"".join(path.read_bytes() for path in made.files)
     named = [f'"{name}"'.encode() for name in ("b1", "b2", "c1")]
@@ -106,6 +107,9 @@ def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
     (agent,) = [each for each in clone.subagents if each.id == AGENT]
     assert clone.open_subagent(agent).tree.parents == [-1, 0]
     assert b"fedcba00" not in content
+    (meta,) = [path for path in made.files if path.suffix == ".json"]
+    assert project / meta.name.replace(".meta.json", ".jsonl") in made.files
+    assert meta.read_bytes() == b'{"agentType":"Explore"}'
 
 
 def test_the_origin_is_noted_where_the_first_line_is_damaged_as_well(tmp_path: Path) -> None:

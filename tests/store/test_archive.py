@@ -108,6 +108,17 @@ def test_a_deleted_session_comes_back_whole(filled: Store, archive: Archive) -> 
     assert transcript(filled).stat().st_mtime == 1_700_000_000
 
 
+def test_what_started_a_subagent_next_to_a_session_comes_back(
+    filled: Store, archive: Archive
+) -> None:
+    meta = filled.projects / "-home-ada" / "agent-1a2b3c4d.meta.json"
+    put(meta, b'{"agentType":"Explore"}')
+    assert archive_sessions(filled, archive).unread == []
+    meta.unlink()
+    restore_session(archive, archive.load(FIRST), filled.root)
+    assert meta.read_bytes() == b'{"agentType":"Explore"}'
+
+
 def test_subagents_whose_session_is_missing_come_back(tmp_path: Path, archive: Archive) -> None:
     store = Store(tmp_path / "orphans")
     project = store.projects / "-home-ada"

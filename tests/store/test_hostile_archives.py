@@ -162,7 +162,8 @@ def test_scripts_that_the_client_runs_are_left_out(tmp_path: Path, script: str) 
 
 def test_all_that_belongs_to_a_session_is_accepted(tmp_path: Path) -> None:
     paths = [
-        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/{SESSION}/custom-title.json",
+        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/agent-1a2b.meta.json",
+        f"{PROJECT}/{SESSION}/custom-title.json",
         f"{PROJECT}/{SESSION}/subagents/workflows/wf_1/agent-a.jsonl",
         f"{PROJECT}/{SESSION}/tool-results/Ünï cødé 😀.txt", f"file-history/{SESSION}/0a@v1",
         f"image-cache/{SESSION}/1.png", f"uploads/{SESSION}/CLAUDE.md", f"tasks/{SESSION}/1.json",

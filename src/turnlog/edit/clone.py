@@ -17,7 +17,7 @@ from turnlog.format.entries import ChainEntry
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
 from turnlog.store.footprint import Footprint, footprint_of
-from turnlog.store.paths import Store
+from turnlog.store.paths import META_SUFFIX, Store
 
 NewId = Callable[[], str]
 ANSWER, MESSAGE_ID = b'"assistant"', b'"id":"msg_'
@@ -49,7 +49,8 @@ def plan_clone(
     path = session.path.with_name(f"{name}.jsonl")
     found = footprint_of(store, session.path)
     # Agent ids keep their length, which differs between client versions.
-    agents = {_agent_id(path): _hex(new_id, len(_agent_id(path))) for path in found.subagents}
+    names = dict.fromkeys(map(_agent_id, found.subagents))
+    agents = {name: _hex(new_id, len(name)) for name in names}
     plan.ids = _renewed_of(found, new_id) | _renewed(plan, new_id)
     swap = id_replacer(plan.ids)
     rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
@@ -67,7 +68,7 @@ def plan_clone(
             _with_origin(lines, session.id, plan.ids) if is_agent else lines
         )
     for old in found.subagents:
-        new = old.with_name(f"agent-{agents[_agent_id(old)]}.jsonl")
+        new = old.with_name(old.name.replace(_agent_id(old), agents[_agent_id(old)], 1))
         lines = map(rename, map(swap, _raw_lines(old)))
         files[new] = _with_origin(lines, session.id, plan.ids)
     files[path] = _with_origin(map(rename, carry_out(plan, tally)), session.id, plan.ids)
@@ -157,7 +158,7 @@ def _hex(new_id: NewId, length: int) -> str:
 
 
 def _agent_id(path: Path) -> str:
-    return path.stem.removeprefix("agent-")
+    return path.name.removeprefix("agent-").removesuffix(META_SUFFIX).removesuffix(".jsonl")
 
 
 def _with_origin(

@@ -8,13 +8,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_name
+from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_file
 
 LONGEST_NAME = 255
 """In bytes: the limit of common file systems for one component."""
 LONGEST_PATH = 1024
 DEEPEST = 16
-SUBAGENT_FILES = (".jsonl", ".meta.json")
 RUN_BY_CLIENT = re.compile(r"session-env/|(.*/)?workflows/(.*/)?scripts/", re.I | re.S)
 """Shell scripts that the client sources before each command, and scripts of workflows.
 
@@ -121,14 +120,14 @@ def is_session_id(name: str) -> bool:
 def _is_of_session(session: str, parts: list[str]) -> bool:
     match parts:
         case ["projects", project, name]:
-            is_own = name == f"{session}.jsonl" or is_subagent_name(name)
+            is_own = name == f"{session}.jsonl" or is_subagent_file(name)
             return not project.startswith(".") and is_own
         case ["projects", project, folder, name] if folder == SUBAGENTS:
-            return not project.startswith(".") and is_subagent_name(name)
+            return not project.startswith(".") and is_subagent_file(name)
         case ["projects", project, folder, below, *_, name] if (
             # Programs may name sessions as they like. Even in a folder called `memory`, the client
             # does not read such a file as a note.
-            below == SUBAGENTS and name.startswith("agent-") and name.endswith(SUBAGENT_FILES)
+            below == SUBAGENTS and is_subagent_file(name)
         ):
             return not project.startswith(".") and folder == session
         case ["projects", project, folder, *below]:

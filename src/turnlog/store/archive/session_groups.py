@@ -15,7 +15,14 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import entries_of, is_folder, is_regular
 from turnlog.store.archive.allowed_paths import is_session_id, session_problem
-from turnlog.store.paths import BY_SESSION, SUBAGENTS, Store, is_session_name, is_subagent_name
+from turnlog.store.paths import (
+    BY_SESSION,
+    META_SUFFIX,
+    SUBAGENTS,
+    Store,
+    is_session_name,
+    is_subagent_file,
+)
 
 
 class Found(NamedTuple):
@@ -49,7 +56,8 @@ def files_by_session(
             _add(entry, found[name])
     relative = {name: _relative(files, store.root) for name, files in found.items()}
     for path, file in _relative(loose, store.root).items():
-        name = owners.get(path) or _owner(store.root / path)
+        log = path.removesuffix(META_SUFFIX) + ".jsonl" if path.endswith(META_SUFFIX) else path
+        name = owners.get(log) or _owner(store.root / log)
         if name and session_problem(name) is None:
             relative.setdefault(name, {})[path] = file
         elif ownerless is not None and file.state.size:
@@ -86,7 +94,7 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
 
 def _add_subagents(folder: str, loose: Files) -> None:
     for entry in _entries(folder):
-        if is_subagent_name(entry.name) and is_regular(entry) and not entry.is_symlink():
+        if is_subagent_file(entry.name) and is_regular(entry) and not entry.is_symlink():
             _add(entry, loose)
 
 
