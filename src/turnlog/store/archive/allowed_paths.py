@@ -19,6 +19,12 @@ RUN_BY_CLIENT = re.compile(r"session-env/|(.*/)?workflows/(.*/)?scripts/", re.I 
 
 On macOS and Windows, `Workflows/SCRIPTS` is the same folder.
 """
+HISTORY = "history.jsonl"
+SHARED = re.compile(
+    r"history\.jsonl|plans/[\w-]{1,200}(\.[0-9a-f]{8}\.theirs)?\.md|paste-cache/[0-9a-f]{8,64}\.txt",
+    re.A,
+)
+"""Files that sessions share: the prompt history, plans and pasted texts."""
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 """The client's session ids (observed: 1.0.60 to 2.1.325)."""
 RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.I)
@@ -68,6 +74,12 @@ def path_problem(session: str, path: str) -> str | None:
     if len(path.encode()) > LONGEST_PATH or len(parts) > DEEPEST:
         return "is too long"
     return None if _is_of_session(session, parts) else "is not a file of this session"
+
+
+def archived_problem(session: str, path: str) -> str | None:
+    """Return why an archived session may not have a path: its own, or one that sessions share."""
+    is_shared = is_session_id(session) and SHARED.fullmatch(path)
+    return None if is_shared else path_problem(session, path)
 
 
 def session_problem(session: str) -> str | None:
