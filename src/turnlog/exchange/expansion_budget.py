@@ -7,7 +7,7 @@ A new file costs time and disk space even if it is empty, so files are counted a
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.packs import ALWAYS_ALLOWED, RATIO, PieceReader
@@ -85,3 +85,14 @@ class ExpansionBudget:
                     yield piece
             for former in file.former:
                 yield from former
+
+
+def repetitions(listed: Iterable[tuple[str, SessionVersion]]) -> dict[str, int]:
+    """Return how often each machine lists a piece, on average and rounded down."""
+    counts: Counter[str] = Counter()
+    found: dict[str, set[Piece]] = {}
+    for machine, version in listed:
+        for pieces in version.listed:
+            counts[machine] += max(1, len(pieces))
+            found.setdefault(machine, set()).update(pieces)
+    return {machine: counts[machine] // max(1, len(each)) for machine, each in found.items()}

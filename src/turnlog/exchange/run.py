@@ -5,7 +5,6 @@ editions of others. A sync that is killed earlier is simply run again.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -26,6 +25,7 @@ from turnlog.exchange.editions import (
     fork_aliases,
     gone_session,
 )
+from turnlog.exchange.expansion_budget import repetitions
 from turnlog.exchange.local_scan import LocalSession, Scan, own_files
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
@@ -237,7 +237,7 @@ class _Sync:
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge all changed versions; return the sessions that changed, in a stable order."""
         incoming = self._changed_versions()
-        repeats = _repetitions(each for found in incoming.values() for each in found)
+        repeats = repetitions(each for found in incoming.values() for each in found)
         ranks = {
             name: (min(repeats[each.machine] for each in found), sum(map(_listed_size, found)))
             for name, found in incoming.items()
@@ -483,17 +483,6 @@ def _with_mapping(state: State, options: ExchangeOptions) -> State:
         state.mapped |= options.mapped
         state.seen = {}
     return state
-
-
-def _repetitions(incoming: Iterable[Incoming]) -> dict[str, int]:
-    """Return how often each machine lists a piece, on average and rounded down."""
-    counts: Counter[str] = Counter()
-    pieces: dict[str, set[Piece]] = {}
-    for machine, version in incoming:
-        for listed in version.listed:
-            counts[machine] += max(1, len(listed))
-            pieces.setdefault(machine, set()).update(listed)
-    return {machine: counts[machine] // max(1, len(found)) for machine, found in pieces.items()}
 
 
 def _listed_size(incoming: Incoming) -> int:
