@@ -145,17 +145,25 @@ def test_times_are_between_1970_and_now(tmp_path: Path, moment: int) -> None:
     assert 0 <= path.stat().st_mtime_ns <= path.parent.stat().st_mtime_ns + 10**9
 
 
-def test_scripts_that_the_client_sources_are_left_out(tmp_path: Path) -> None:
-    script = f"session-env/{SESSION}/sessionstart-hook-0.sh"
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"session-env/{SESSION}/sessionstart-hook-0.sh",
+        f"{PROJECT}/{SESSION}/workflows/scripts/run.js",
+        f"{PROJECT}/{SESSION}/Workflows/x/SCRIPTS/run.mjs",
+    ],
+)
+def test_scripts_that_the_client_runs_are_left_out(tmp_path: Path, script: str) -> None:
     builder = build(lambda b: b.add(script, b"touch /tmp/pwned\n"), tmp_path)
     done = restored(builder)
     assert (len(done.written), done.left_out) == (1, [script])
-    assert not (builder.place / "session-env").exists()
+    assert not (builder.place / script).exists()
 
 
 def test_all_that_belongs_to_a_session_is_accepted(tmp_path: Path) -> None:
     paths = [
-        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/{SESSION}/custom-title.json",
+        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/agent-1a2b.meta.json",
+        f"{PROJECT}/{SESSION}/custom-title.json",
         f"{PROJECT}/{SESSION}/subagents/workflows/wf_1/agent-a.jsonl",
         f"{PROJECT}/{SESSION}/tool-results/Ünï cødé 😀.txt", f"file-history/{SESSION}/0a@v1",
         f"image-cache/{SESSION}/1.png", f"uploads/{SESSION}/CLAUDE.md", f"tasks/{SESSION}/1.json",

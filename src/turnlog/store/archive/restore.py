@@ -13,7 +13,16 @@ from shlex import quote
 from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
-from turnlog.store.archive.allowed_paths import collision, is_run_by_client, session_problem
+from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_object
+from turnlog.format.jsonl import append_lines
+from turnlog.store.archive.allowed_paths import (
+    HISTORY,
+    SHARED,
+    collision,
+    is_run_by_client,
+    session_problem,
+)
 from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.objects import hash_of
 from turnlog.store.destination import Destination
@@ -78,8 +87,10 @@ def restore_session(
     files = manifest.current
     _require_valid(archive, manifest, files, max_size)
     left_out = [file.path for file in files if is_run_by_client(file.path)]
-    restored = [file for file in files if not is_run_by_client(file.path)]
+    prompts = _prompts(archive, manifest, files)
+    restored = [f for f in files if not (is_run_by_client(f.path) or f.is_history)]
     with Destination(root) as destination:
+        prompts = _missing_lines(destination, prompts)
         kept = {file.path for file in restored if _exists_unchanged(destination, file, manifest)}
         missing = [file for file in restored if file.path not in kept]
         _require_space(root, sum(file.size for file in missing))
@@ -95,8 +106,11 @@ def restore_session(
         pairs = zip(staged, missing, strict=True)
         for written, _ in sorted(pairs, key=lambda pair: manifest.is_transcript(pair[1])):
             destination.put_in_place(written)
+        if prompts:
+            append_lines(root / HISTORY, prompts)
     existing = [root / path for path in sorted(kept)]
-    return Restored(sorted(written.path for written in staged), existing, left_out)
+    changed = [*(each.path for each in staged), *([root / HISTORY] if prompts else [])]
+    return Restored(sorted(changed), existing, left_out)
 
 
 def _with_title(archive: Archive, text: str) -> list[ArchiveManifest]:
@@ -131,6 +145,27 @@ def _require_valid(
                 raise _with_path(error, manifest, file) from error
 
 
+def _prompts(archive: Archive, manifest: ArchiveManifest, files: list[ArchivedFile]) -> list[bytes]:
+    """Return a session's lines of the prompt history; raise `Damaged` if one is not its own."""
+    lines = [line for file in files if file.is_history for line in archive.lines(file)]
+    for line in lines:
+        names = [value.get("sessionId") if is_object(value) else None for value in values_of(line)]
+        if names != [manifest.session]:
+            message = f"line {line.number} is no prompt of this session; nothing restored"
+            raise Damaged(f"{manifest.session}: {HISTORY}: {message}")
+    return [line.raw for line in lines]
+
+
+def _missing_lines(destination: Destination, lines: list[bytes]) -> list[bytes]:
+    """Return those lines that the prompt history lacks."""
+    descriptor = destination.open_existing([HISTORY]) if lines else None
+    if descriptor is None:
+        return lines
+    with os.fdopen(descriptor, "rb") as file:
+        known = {line.rstrip() for line in file}
+    return [line for line in lines if line.rstrip() not in known]
+
+
 def _content(archive: Archive, manifest: ArchiveManifest, file: ArchivedFile) -> Iterator[bytes]:
     """Yield the content of a file, comparing each piece with its hash again."""
     try:
@@ -151,7 +186,10 @@ def _exists_unchanged(
     if descriptor is None:
         return False
     with os.fdopen(descriptor, "rb") as there:
-        if all(hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces):
+        # Sessions share plans: another one may have changed it.
+        if SHARED.fullmatch(file.path) or all(
+            hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces
+        ):
             return True
     hint = f"turnlog restore {quote(manifest.session)} --into DIR"
     raise Conflict(f"{destination.root / file.path} already exists with different content", hint)
