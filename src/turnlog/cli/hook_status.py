@@ -74,6 +74,11 @@ def print_status(status: dict[str, Any]) -> None:
     _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
     for link in filter(None, (each["link"] for each in sessions[:SHOWN])):
         echo(f"{INDENT}{plain(link)}")
+    for each in sessions[:SHOWN]:
+        for reason, numbers in each["withheld"].items():
+            turns = ", ".join(map(str, numbers[:SHOWN])) + (", ..." if numbers[SHOWN:] else "")
+            noun = "turn" if len(numbers) == 1 else "turns"
+            echo(f"{INDENT}withheld: {noun} {turns} of {plain(each['session'])}, {plain(reason)}")
     for each in status["queues"]:
         _print_queue(each)
     echo(f"waits    {plural(len(status['waiting']), 'note')}")
@@ -133,7 +138,18 @@ def _installation(status: dict[str, Any]) -> str:
 
 
 def _sent(each: SendProgress) -> dict[str, Any]:
-    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated", "link")
+    names = (
+        "session",
+        "path",
+        "turns",
+        "spans",
+        "open",
+        "refused",
+        "reason",
+        "withheld",
+        "updated",
+    )
+    names = (*names, "link")
     mark = each.mark
     at = {"offset": mark.offset, "turns_before": mark.turns} if mark else None
     return {name: getattr(each, name) for name in names} | {"read_from": at}

@@ -53,6 +53,8 @@ class SendProgress(Struct):
     refused: int = 0
     reason: str | None = None
     """The reason why spans were refused."""
+    withheld: dict[str, list[int]] = {}
+    """Numbers of the turns that are not sent along any route, by reason."""
     link: str | None = None
     """The URL of the last trace sent, in the backend's UI."""
     updated: str = ""
