@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +136,14 @@ def test_a_session_open_elsewhere_is_refused(opened: Session, tmp_path: Path) ->
 def test_a_session_written_to_a_moment_ago_is_refused(opened: Session, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="a moment ago"):
         require_idle(Store(tmp_path), opened.path)
+
+
+@pytest.mark.parametrize("ahead", [-10, 10, 10**7])
+def test_a_session_with_another_time_than_now_is_idle(
+    opened: Session, tmp_path: Path, ahead: int
+) -> None:
+    os.utime(opened.path, (time.time() + ahead,) * 2)
+    require_idle(Store(tmp_path), opened.path)
 
 
 def test_a_change_that_cannot_be_written_down_leaves_no_trace(
