@@ -142,7 +142,8 @@ def test_a_session_written_to_a_moment_ago_is_refused(opened: Session, tmp_path:
 def test_a_session_with_another_time_than_now_is_idle(
     opened: Session, tmp_path: Path, ahead: int
 ) -> None:
-    os.utime(opened.path, (time.time() + ahead,) * 2)
+    then = time.time() + ahead
+    os.utime(opened.path, (then, then))
     require_idle(Store(tmp_path), opened.path)
 
 
