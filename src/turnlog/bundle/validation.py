@@ -5,7 +5,6 @@ unpacked to a private temporary directory under numbers, never under names from 
 """
 
 import base64
-import json
 import os
 import re
 import shutil
@@ -35,7 +34,7 @@ from turnlog.bundle.path_tokens import NAMED_TOKEN
 from turnlog.edit.journal import staging_folder
 from turnlog.errors import Damaged, NotFound, UsageError
 from turnlog.format.age_files import decrypt_with_password, is_age_file
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.format.jsonl import read_lines
 from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import open_regular
@@ -359,8 +358,8 @@ def _object_in(raw: bytes) -> dict[str, object] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # msgspec refuses lone surrogates, which the standard library reads.
         try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError):
+            value = parse_json(raw)
+        except ValueError:
             return None
     return value if is_object(value) else None
 
