@@ -24,7 +24,7 @@ from turnlog.trace.route_capture import parse_options, split_targets
 from turnlog.trace.spool import HookNote, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import backend_of
-from turnlog.trace.trace_settings import TraceSettings, load_targets
+from turnlog.trace.trace_settings import TraceSettings, load_targets, read_table
 from turnlog.trace.variable_origin import PLACES, split_places
 
 SHOWN = 10
@@ -119,7 +119,11 @@ def disabled_in(store: Store) -> list[Path]:
 
 
 def _target(commands: list[str]) -> str | None:
-    """Return the target of the installed hooks; None if this environment does not define it."""
+    """Return the target of the installed hooks; None if this environment does not define it.
+
+    Raise UsageError if the configuration is invalid.
+    """
+    read_table(configuration_file())
     try:
         options = _options(commands[0] if commands else None)
         targets = [backend_of(each) for each in load_targets(options)]
