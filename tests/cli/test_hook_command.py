@@ -105,10 +105,12 @@ def test_uninstall_removes_settings_that_install_created(turnlog: Run, tmp_path:
     assert "hook run" in settings.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["routes.json", "spool/failures.json", "spool/queues/x.json"])
+@pytest.mark.parametrize(
+    "name", ["routes.json", "spool/failures.json", "spool/queues/x.json", "x/sessions/x.json"]
+)
 def test_status_ignores_damaged_files(turnlog: Run, client: Client, name: str) -> None:
     path = client.spool.parent / name
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(b"[" * 100_000)
     assert turnlog("hook", "status").code == 0
 

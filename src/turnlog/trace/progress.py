@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
+from turnlog.format.regular_files import read_object
 from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
@@ -67,8 +68,8 @@ class SendProgress(Struct):
 def load_progress(folder: Path, target: str, session: str) -> SendProgress | None:
     """Return the progress of a session; None if there is none."""
     try:
-        return msgspec.json.decode(_path(folder, target, session).read_bytes(), type=SendProgress)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.convert(read_object(_path(folder, target, session)), SendProgress)
+    except msgspec.ValidationError:
         return None
 
 
