@@ -42,7 +42,7 @@ def read_section(name: str, path: Path) -> Fields:
     """Return a table of the configuration, empty if there is none; raise UsageError if invalid."""
     section = read_configuration(path).get(name, {})
     if not is_object(section):
-        raise UsageError(f"[{name}] in {path} is not a table", f"$EDITOR {path}")
+        raise UsageError(f"{path}: [{name}] is not a table", f"$EDITOR {path}")
     return section
 
 

@@ -137,7 +137,7 @@ def convert_settings(
 def read_table(path: Path) -> dict[str, Any]:
     """Return [trace] of the configuration; raise UsageError if a setting in it is invalid."""
     table = read_section("trace", path)
-    where, hint = f"[trace] in {path}", f"$EDITOR {path}"
+    where, hint = f"{path}: [trace]", f"$EDITOR {path}"
     to = table.get("to", "")
     if not all(isinstance(each, str) for each in (to if is_array(to) else [to])):
         raise UsageError(f"{where} is not valid: `to` is not a target or a list of targets", hint)
