@@ -288,7 +288,7 @@ class _Manifest:
         with open_regular(self._path) as lines:
             try:
                 self.head = msgspec.json.decode(next(lines, b""), type=ManifestHead)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 self.head = ManifestHead(salt="malformed")
             if not re.fullmatch(SALT, self.head.salt):
                 raise UsageError(f"{self._path} is not a manifest of turnlog", f"rm {self._path}")
@@ -303,7 +303,7 @@ def _decoded(line: bytes) -> ExportedFile | None:
     """Return the file that a line of a manifest records; None if the line is malformed."""
     try:
         file = msgspec.json.decode(line, type=ExportedFile)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     if "/" in file.session:  # turnlog 0.1 wrote the folder and the name
         file.session = _session_hash(file.session)

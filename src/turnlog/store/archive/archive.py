@@ -218,7 +218,8 @@ class Archive:
     def save(self, manifest: ArchiveManifest) -> None:
         raw = encode_sound(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
-        write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
+        path = self.sessions / f"{manifest.session}.json"
+        write_atomic(path, envelope + b"\n", is_clearing=False)
 
     def remove(self, session: str, consent: Consent = require_yes) -> int:
         """Delete a session permanently, with the objects only it uses; return the bytes freed.

@@ -5,17 +5,17 @@ layouts of session files, every piece is compared with its hash, and the total s
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
+from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound
 from turnlog.format.decode import values_of
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import append_lines
+from turnlog.format.private_files import FILE
 from turnlog.store.archive.allowed_paths import (
     HISTORY,
     SHARED,
@@ -25,10 +25,10 @@ from turnlog.store.archive.allowed_paths import (
 )
 from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.objects import hash_of
-from turnlog.store.destination import Destination
+from turnlog.store.destination import Destination, require_space
 
-SPARE = 64 << 20
-"""Bytes of disk space that a restore leaves free."""
+FILE_HISTORY = "file-history/"
+"""Folder of the copies that the client makes of files before it edits them."""
 
 
 class Restored(NamedTuple):
@@ -93,11 +93,11 @@ def restore_session(
         prompts = _missing_lines(destination, prompts)
         kept = {file.path for file in restored if _exists_unchanged(destination, file, manifest)}
         missing = [file for file in restored if file.path not in kept]
-        _require_space(root, sum(file.size for file in missing))
+        require_space(root, sum(file.size for file in missing))
         times = [None if is_kept_fresh else _sane_time(file.mtime_ns) for file in missing]
         staged = [
             destination.write(
-                file.path.split("/"), _content(archive, manifest, file), file.mode, moment
+                file.path.split("/"), _content(archive, manifest, file), _mode_of(file), moment
             )
             for file, moment in zip(missing, times, strict=True)
         ]
@@ -195,12 +195,9 @@ def _exists_unchanged(
     raise Conflict(f"{destination.root / file.path} already exists with different content", hint)
 
 
-def _require_space(root: Path, size: int) -> None:
-    free = shutil.disk_usage(root).free
-    if size + SPARE > free:
-        raise Unavailable(
-            f"not enough space in {root}: {size:,} bytes needed, {free:,} free", f"df -h {root}"
-        )
+def _mode_of(file: ArchivedFile) -> int:
+    """Return the mode of a restored file: only a copy of an edited script may be executable."""
+    return file.mode if file.path.startswith(FILE_HISTORY) else FILE
 
 
 def _sane_time(mtime_ns: int) -> int:
