@@ -2,9 +2,11 @@
 
 The system's Chromium if there is one, else that of the npm package @sparticuz/chromium, unpacked
 into .cache/chromium: Playwright's own download is not reachable from everywhere. The package holds
-Brotli files, which Node can read and Python cannot.
+Brotli files, which Node can read and Python cannot. TURNLOG_CHROMIUM=package prefers the package,
+TURNLOG_CHROMIUM=/path/to/program any other.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -42,8 +44,9 @@ pipeline(createReadStream(source), require("zlib").createBrotliDecompress(),
 def main() -> int:
     try:
         unpack(AXE, PLACE / "axe")
-        system = next(filter(None, map(shutil.which, SYSTEM)), None)
-        print(system or downloaded())
+        chosen = os.environ.get("TURNLOG_CHROMIUM")
+        found = chosen or next(filter(None, map(shutil.which, SYSTEM)), "package")
+        print(downloaded() if found == "package" else found)
     except (OSError, subprocess.CalledProcessError) as error:
         output = getattr(error, "stderr", None)
         sys.exit(f"Chromium cannot be set up (try: apt-get install chromium): {output or error}")

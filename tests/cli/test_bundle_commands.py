@@ -69,6 +69,35 @@ def test_a_bundle_travels_and_tells_how_to_resume(
     assert not list(bob.store.projects.iterdir())
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+@pytest.mark.parametrize("words", [["--store", "NEW", "unbundle"], ["unbundle", "--store", "NEW"]])
+def test_a_bundle_is_imported_into_a_new_store(
+    ada: User, turnlog: Run, tmp_path: Path, words: list[str], is_empty: bool
+) -> None:
+    path, new = tmp_path / "x.turnlog", tmp_path / "new"
+    assert turnlog("bundle", SESSION, "-o", str(path)).code == 0
+    if is_empty:
+        new.mkdir()
+    words = [str(new) if word == "NEW" else word for word in words]
+    assert turnlog(*words, str(path), "--dry-run").code == 0
+    assert not (new / "projects").exists()
+    assert turnlog(*words, str(path)).code == 0
+    assert [found.stem for found in (new / "projects").glob("*/*.jsonl")] == [SESSION]
+    assert turnlog("ls", "--store", str(new)).code == 0
+
+
+def test_a_bundle_is_not_imported_into_any_other_directory(
+    ada: User, turnlog: Run, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "x.turnlog", tmp_path / "documents"
+    assert turnlog("bundle", SESSION, "-o", str(path)).code == 0
+    other.mkdir()
+    other.joinpath("letter").touch()
+    for place in (other, other / "no" / "store"):
+        assert turnlog("unbundle", "--store", str(place), str(path)).code == 1
+    assert [found.name for found in other.iterdir()] == ["letter"]
+
+
 def test_updates_of_a_session_name_the_lines_and_the_other_files(
     ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -108,6 +108,18 @@ def test_what_is_refused(
     assert names(here) == []
 
 
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_the_index_names_projects_by_their_folder_alone(
+    here: Path, turnlog: Run, form: str
+) -> None:
+    turnlog("export", "--all", "-o", "d", "--format", form)
+    index = (here / f"d/index.{form}").read_text()
+    manifest = (here / "d/.turnlog-export.jsonl").read_text()
+    assert "shop" in index
+    assert "/home/ada" not in index + manifest
+    assert "-home-ada" not in index + manifest
+
+
 def test_a_file_in_the_store_is_never_written(here: Path, project: Path, turnlog: Run) -> None:
     path = project / f"{SESSION}.jsonl"
     before = path.read_bytes()

@@ -140,7 +140,7 @@ def test_an_index_in_markdown_has_one_line_per_session(
     write(project / f"{SESSION}.jsonl", session(prompt))
     turnlog("export", "--all", "-o", "d", "--format", "md")
     *_, line = (here / "d/index.md").read_text().splitlines()
-    assert line.startswith(rf"- [a\\\](http://b) \<!--]({SESSION}.md) /home # Fake · ")
+    assert line.startswith(rf"- [a\\\](http://b) \<!--]({SESSION}.md) home # Fake · ")
 
 
 def test_a_manifest_hashes_the_folders_of_sessions(here: Path, project: Path, turnlog: Run) -> None:

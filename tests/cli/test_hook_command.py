@@ -105,6 +105,26 @@ def test_uninstall_removes_settings_that_install_created(turnlog: Run, tmp_path:
     assert "hook run" in settings.read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    "name", ["routes.json", "spool/failures.json", "spool/queues/x.json", "x/sessions/x.json"]
+)
+def test_status_ignores_damaged_files(turnlog: Run, client: Client, name: str) -> None:
+    path = client.spool.parent / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(b"[" * 100_000)
+    assert turnlog("hook", "status").code == 0
+
+
+def test_an_invalid_configuration_is_one_line_with_a_hint(turnlog: Run, tmp_path: Path) -> None:
+    config = tmp_path / "turnlog" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[trace]\nto = 5\n")
+    for command in (("hook", "status"), ("hook", "doctor"), ("trace", "last")):
+        done = turnlog(*command)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert done.err.endswith(f"(try: $EDITOR {config})\n")
+
+
 @pytest.mark.parametrize("to", [(), ("--to", "nowhere"), ("--to", "x.json"), ("--to", "langfuse")])
 def test_without_a_backend_nothing_is_installed(
     turnlog: Run, tmp_path: Path, to: tuple[str, ...]

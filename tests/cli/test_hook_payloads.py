@@ -13,7 +13,15 @@ import pytest
 
 from cli.conftest import Run
 from support.build import assistant, session, text, user
-from support.hook_projects import COMMAND, Project, run_hook, texts_at, turns_at
+from support.hook_projects import (
+    COMMAND,
+    Project,
+    ProjectSession,
+    run_hook,
+    texts_at,
+    turns_at,
+    without_senders,
+)
 from support.hooked_client import Clock, Names
 from support.otlp_receiver import receiving
 from turnlog.trace.spool import Spool
@@ -72,6 +80,51 @@ def test_a_store_behind_a_link_is_sent(shop: Project, spool: Spool, tmp_path: Pa
     own.hook()
     wait_until_idle(spool)
     assert (turns_at(shop), spool.failures) == (1, [])
+
+
+def run_elsewhere(session: ProjectSession, **more: str) -> None:
+    """Run the hook in another directory, without the client's variable for the project."""
+    environment = session.project.environment
+    del environment["CLAUDE_PROJECT_DIR"]
+    elsewhere = session.project.folder.parent / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    run_hook(environment, session.payload("Stop", **more), cwd=elsewhere)
+
+
+def test_a_turn_belongs_to_the_directory_in_the_payload(shop: Project, spool: Spool) -> None:
+    own = shop.session()
+    own.turn()
+    run_elsewhere(own, cwd=str(shop.folder))
+    wait_until_idle(spool)
+    assert (turns_at(shop), spool.failures) == (1, [])
+
+
+@pytest.mark.parametrize("cwd", ["shop", "/a\0b", "/\ud800", ""])
+def test_a_payload_without_a_valid_directory_is_queued_for_the_current_one(
+    shop: Project, spool: Spool, cwd: str
+) -> None:
+    own = shop.session()
+    own.turn()
+    with without_senders(spool):
+        run_elsewhere(own, cwd=cwd)
+    assert [note.route.project for note in spool.notes()] == [str(shop.folder.parent / "elsewhere")]
+
+
+def test_status_names_withheld_turns_and_why(turnlog: Run, shop: Project, spool: Spool) -> None:
+    own = shop.session()
+    own.turn()
+    run_elsewhere(own)
+    wait_until_idle(spool)
+    assert turns_at(shop) == 0
+    why = f"recorded in {shop.folder}, not in {shop.folder.parent / 'elsewhere'}"
+    (status,) = json.loads(turnlog("hook", "status", "--json").out)["sessions"]
+    assert status["withheld"] == {why: [1]}
+    assert f"withheld: turn 1 of {own.path.stem}, {why}" in turnlog("hook", "status").out
+    own.turn()
+    own.hook()
+    wait_until_idle(spool)
+    (status,) = json.loads(turnlog("hook", "status", "--json").out)["sessions"]
+    assert (turns_at(shop), status["withheld"]) == (1, {why: [1]})
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def add_session(root: Path, id_: str, prompt: str, message: str = "msg_1") -> Pa
         message=USAGE,
     )  # fmt: skip
     answer = result(f"{message}_use", "x")
-    path.write_bytes(session(user(prompt), said, answer, session_id=id_))
+    asked = user(prompt, uuid=f"{message}_prompt")
+    path.write_bytes(session(asked, said, answer, session_id=id_))
     os.utime(path, (LONG_AGO, LONG_AGO))  # a session written to just now is not changed
     return path
 

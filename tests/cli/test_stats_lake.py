@@ -15,7 +15,8 @@ def dest(tmp_path: Path) -> str:
     dest = str(tmp_path / "lake")
     for number, name in enumerate(("ada", "bob", "eve")):
         machine = PushingMachine(tmp_path / name, dest)
-        lines = session(user(f"Hi {name}"), assistant(text("so"), message_id=f"msg_{number}"))
+        prompt = user(f"Hi {name}", uuid=f"prompt-{number}")
+        lines = session(prompt, assistant(text("so"), message_id=f"msg_{number}"))
         machine.write(lines, f"5e551011-0000-4000-8000-00000000000{number}")
         machine.push()
     return dest

@@ -91,7 +91,8 @@ def test_paths_of_itself_in_texts_are_those_of_the_clone(tmp_path: Path) -> None
     told = f"read the full transcript at: /x/{SESSION}.jsonl"
     _, clone, made = cloned(Store(tmp_path), session(user("q"), *compaction(told)))
     assert made.id.encode() in clone.path.read_bytes()
-    assert clone.path.read_bytes().count(SESSION.encode()) == 1, "only as the origin"
+    origins = clone.path.read_bytes().count(f'"forkedFrom":{{"sessionId":"{SESSION}"'.encode())
+    assert clone.path.read_bytes().count(SESSION.encode()) == origins, "only as the origin"
 
 
 def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
@@ -102,6 +103,7 @@ def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
     beneath.write_bytes(session(user("look", uuid="b1"), assistant(text("seen"), uuid="b2")))
     beside = project / "agent-fedcba00.jsonl"
     beside.write_bytes(session(user("look", uuid="c1"), agent_id="fedcba00"))
+    beside.with_suffix(".meta.json").write_bytes(b'{"agentType":"Explore"}')
     _, clone, made = cloned(store, CONTENT)
     content = b"".join(path.read_bytes() for path in made.files)
     named = [f'"{name}"'.encode() for name in ("b1", "b2", "c1")]
@@ -109,6 +111,9 @@ def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
     (agent,) = [each for each in clone.subagents if each.id == AGENT]
     assert clone.open_subagent(agent).tree.parents == [-1, 0]
     assert b"fedcba00" not in content
+    (meta,) = [path for path in made.files if path.suffix == ".json"]
+    assert project / meta.name.replace(".meta.json", ".jsonl") in made.files
+    assert meta.read_bytes() == b'{"agentType":"Explore"}'
 
 
 def test_the_origin_is_noted_where_the_first_line_is_damaged_as_well(tmp_path: Path) -> None:

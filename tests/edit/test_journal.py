@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from turnlog.edit.apply import replace_session, require_idle, require_sound
 from turnlog.edit.journal import Journal, staging_folder
 from turnlog.edit.plan import carry_out
 from turnlog.edit.plan_builder import EditOptions, build_plan
-from turnlog.errors import Conflict, NotFound, Unresumable
+from turnlog.errors import Conflict, Damaged, NotFound, Unresumable
 from turnlog.store.paths import Store
 
 CONTENT = session(
@@ -137,12 +138,34 @@ def test_a_session_written_to_a_moment_ago_is_refused(opened: Session, tmp_path:
         require_idle(Store(tmp_path), opened.path)
 
 
+@pytest.mark.parametrize("ahead", [-10, 10, 10**7])
+def test_a_session_with_another_time_than_now_is_idle(
+    opened: Session, tmp_path: Path, ahead: int
+) -> None:
+    then = time.time() + ahead
+    os.utime(opened.path, (then, then))
+    require_idle(Store(tmp_path), opened.path)
+
+
 def test_a_change_that_cannot_be_written_down_leaves_no_trace(
     opened: Session, journal: Journal
 ) -> None:
     with pytest.raises(FileNotFoundError):
         journal.begin("strip", {opened.path: opened.path.with_name("missing")})
     assert list(journal.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"5", b"{}", b'{"files": [{"a": 1}]}', b"\xff", b"[" * 100_000]
+)
+def test_a_damaged_record_is_one_line_with_a_hint(
+    opened: Session, journal: Journal, damage: bytes
+) -> None:
+    path = journal.folder / strip(journal, opened) / "record.json"
+    path.write_bytes(damage)
+    with pytest.raises(Damaged, match="is damaged") as raised:
+        journal.records()
+    assert raised.value.hint == f"mv {path} {path}.old"
 
 
 def test_what_was_kept_for_a_change_that_was_never_made_is_cleared_away(

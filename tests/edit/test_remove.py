@@ -25,6 +25,7 @@ def paths(store: Store) -> list[Path]:
     other = write(folder / f"{OTHER}.jsonl", session(user("q"), session_id=OTHER))
     write(folder / SESSION / "subagents" / "agent-a.jsonl", session(user("x"), agent_id="a"))
     write(folder / "agent-b.jsonl", session(user("x"), agent_id="b"))
+    write(folder / "agent-b.meta.json", b"{}")
     write(store.file_history / SESSION / "0123@v1", b"backup")
     write(store.todos / f"{SESSION}-agent-{SESSION}.json", b"[]")
     (store.root / "session-env" / SESSION).mkdir(parents=True, mode=0o750)
@@ -53,7 +54,7 @@ def test_nothing_of_a_removed_session_is_left_and_undo_brings_all_back(
 def test_several_sessions_are_one_change(store: Store, paths: list[Path]) -> None:
     before = tree(store.root)
     removal = plan_removal(store, paths)
-    assert len(removal.sizes) == 6
+    assert len(removal.sizes) == 7
     journal = make(store, removal)
     assert list(store.session_files()) == []
     journal.undo()

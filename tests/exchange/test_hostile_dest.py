@@ -149,7 +149,9 @@ def test_many_names_are_refused_in_seconds(
     machine: SyncedMachine, attacker: Attacker, name: str
 ) -> None:
     piece = attacker.piece(LINE)
-    roles = [f"projects/{{id}}/{name.format(number)}" for number in range(15_000)]
+    # Names that hardly compress: fewer files would be allowed otherwise.
+    names = (hashlib.sha256(bytes([n >> 8, n & 255])).hexdigest() for n in range(15_000))
+    roles = [f"projects/{{id}}/{name.format(each)}" for each in names]
     # Everything below `x` collides with `X`, which is a file.
     roles = ["projects/{id}/tool-results/X", *roles]
     attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
@@ -295,6 +297,50 @@ def test_a_piece_that_many_sessions_list_is_read_for_few_of_them(
     report = machine.sync()
     assert 0 < len(report.created) < 8
     assert len(report.problems) + len(report.created) == len(ids)
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_small_manifest_brings_few_sessions(
+    machine: SyncedMachine, attacker: Attacker, is_empty: bool
+) -> None:
+    pieces = [] if is_empty else [attacker.piece(LINE)]
+    ids = [f"5e551011-0000-4000-8000-{n:012d}" for n in range(100, 10_100)]
+    attacker.publish(*(SessionVersion(n, "", [FileVersion(MAIN, "=-p", pieces)]) for n in ids))
+    report = machine.sync()
+    assert 0 < len(report.created) < 3000
+    (problem,) = report.problems
+    assert problem.name == f"machine {HOSTILE}"
+
+
+def test_many_forks_with_many_files_are_refused(machine: SyncedMachine, attacker: Attacker) -> None:
+    small = attacker.piece(b"{}\n")
+    former = [[attacker.piece(b'{"uuid":"x","n":%d}\n' % n)] for n in range(60)]
+    roles = [f"projects/{{id}}/tool-results/{n}" for n in range(60)]
+    extra = [FileVersion(role, "=-p", [small]) for role in roles]
+    main = FileVersion(MAIN, "=-p", former[0], former[1:])
+    before = files(machine)
+    attacker.publish(SessionVersion(SESSION, "", [main, *extra]))
+    (problem,) = machine.sync().problems
+    assert "too many new files" in problem.reason
+    assert files(machine) == before
+
+
+def test_lines_that_a_hostile_machine_lists_again_and_again_still_arrive_from_their_own(
+    tmp_path: Path,
+) -> None:
+    here, good = machines(tmp_path, 2)
+    lines = [user(f"{n} " + "so " * 2000) for n in range(40)]
+    good.write(session(*lines))
+    good.sync()
+    attacker = Attacker(Path(good.dest))
+    (pack,) = Path(good.dest, "packs").iterdir()
+    raw = good.path().read_bytes()
+    attacker.packs.append(bytes.fromhex(pack.name))
+    piece = Piece(hashlib.sha256(raw).digest(), len(raw))
+    attacker.places.append((piece.hash, 0, 0))
+    ids = [f"00000000-0000-4000-8000-{n:012d}" for n in range(500)]
+    attacker.publish(*(SessionVersion(n, "", [FileVersion(MAIN, "=-p", [piece])]) for n in ids))
+    assert SESSION in here.sync().created
 
 
 def test_many_machines_that_list_the_same_lines_are_all_read(

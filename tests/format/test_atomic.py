@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from turnlog.format.atomic import written_beside
+from turnlog.format.atomic import write_atomic, written_beside
 
 HALF_WRITTEN = """
 import os, sys, time
@@ -38,17 +39,24 @@ def names(path: Path) -> set[str]:
     return {each.name for each in path.parent.iterdir()}
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_write(path: Path) -> None:
+def write_whole(path: Path, text: str) -> None:
+    write_atomic(path, text.encode())
+
+
+@pytest.mark.parametrize("write", [replace, write_whole])
+def test_what_a_killed_process_left_is_removed_by_the_next_write(
+    path: Path, write: Callable[[Path, str], None]
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HALF_WRITTEN, path], stdout=subprocess.PIPE, text=True
     ) as writer:
         assert writer.stdout
         left = writer.stdout.readline().strip()
-        replace(path, "new")
+        write(path, "new")
         assert names(path) == {"kept.txt", left}
         writer.send_signal(signal.SIGKILL)
     assert names(path) == {"kept.txt", left}
-    replace(path, "newer")
+    write(path, "newer")
     assert names(path) == {"kept.txt"}
     assert path.read_text() == "newer"
 

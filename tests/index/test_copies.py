@@ -163,6 +163,22 @@ def test_a_fork_counts_nothing_again(source: Path, total: Total) -> None:
     assert total() == before
 
 
+@pytest.mark.parametrize("is_cloned", [True, False])
+def test_a_copy_counts_nothing_again_after_its_prompts_and_directory_changed(
+    source: Path, store: Store, total: Total, is_cloned: bool
+) -> None:
+    # A sync keeps uuids and gives the edited version another id; a bundle clones it.
+    before = total()
+    copy = clone_of(store, source) if is_cloned else source.with_name(f"{TWO}.jsonl")
+    files = [copy, *copy.with_suffix("").rglob("*.jsonl")] if is_cloned else [source]
+    for path in files:
+        raw = path.read_bytes().replace(b'"fix it"', b'"mend it"').replace(b'"look"', b'"see"')
+        target = path if is_cloned else copy
+        target.write_bytes(raw.replace(b"/home/ada/shop", b"/home/bob/shop"))
+    assert b"mend it" in copy.read_bytes()
+    assert total() == before
+
+
 def test_a_copy_of_the_store_counts_nothing_again(source: Path, store: Store, total: Total) -> None:
     before = total()
     shutil.copytree(source.parent, store.projects / "-home-ada-shop-copy")

@@ -77,7 +77,7 @@ def dest(tmp_path: Path) -> str:
             n = next(number)
             fields: Any = {"cwd": f"/home/{project}", "timestamp": moment}
             lines = session(
-                user(f"prompt {n}", **fields),
+                user(f"prompt {n}", uuid=f"prompt-{n}", **fields),
                 assistant(text("so"), message_id=f"msg_{n}", **fields),
             )
             machine.write(lines, f"5e551011-0000-4000-8000-{n:012}")

@@ -164,7 +164,8 @@ def test_edited_and_deleted_sessions_are_not_reported(machine: NewMachine, dest:
 
 def test_group_by_user_machine_and_team(machine: NewMachine, dest: str) -> None:
     for number, name in enumerate(("ada", "bob", "eve")):
-        lines = session(user(f"Hi {name}"), assistant(text("so"), message_id=f"msg_{number}"))
+        prompt = user(f"Hi {name}", uuid=f"prompt-{number}")
+        lines = session(prompt, assistant(text("so"), message_id=f"msg_{number}"))
         each = machine(name)
         each.write(lines, SESSION[:-1] + str(number))
         each.push()

@@ -20,6 +20,7 @@ from turnlog.render.html.encryption import derive_key
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = sorted((ROOT / "src/turnlog/samples/projects").rglob("*.jsonl"))
+WIDE = {"width": 1440, "height": 900}
 SECRET = "ghp_x7QaR2mN8vK4pL9sT3wY6zB1cD5eF0gH2jK4"
 ATTACK = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
 LINK = "[x](javascript:document.title='hacked') ![x](https://evil.example/pixel.png)"
@@ -179,11 +180,25 @@ def test_a_page_without_scripts_is_readable_without_them(browser: Browser, tmp_p
     path = exported(session, tmp_path, is_static=True)
     with opened_page(browser, path, java_script_enabled=False) as visit:
         found = visit.page.inner_text("body")
-        assert f"claude --resume {session.id}" in found
+        assert session.id in found
         assert visit.page.locator("section").count() == len(session.turns)
         details = visit.page.locator("details").first
         details.locator("summary").first.click()
         assert details.locator("pre").first.is_visible()
+
+
+def test_the_inspector_of_an_exported_page_offers_no_commands(
+    browser: Browser, opened: Opened, tmp_path: Path
+) -> None:
+    session = opened(user("q1"), assistant(text("a1")))
+    with opened_page(browser, exported(session, tmp_path), viewport=WIDE) as visit:
+        inspector = visit.page.locator(".tl-inspector")
+        inspector.get_by_text(session.id).wait_for()
+        assert inspector.locator(".tl-command").count() == 0
+        visit.page.locator(".tl-answer").click()
+        inspector.get_by_text("cache read").wait_for()
+        assert inspector.locator(".tl-command").count() == 0
+        assert "/home/ada" not in shown_text(visit.page)
 
 
 def test_branches_and_sub_agents_are_in_the_file(

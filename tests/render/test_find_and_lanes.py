@@ -99,3 +99,19 @@ def test_lanes_tell_when_the_session_and_its_sub_agents_were_active(
     assert main["spans"] == [[start + 1000, start + 3000], [start + 1_800_000] * 2]
     assert (agent["id"], agent["spans"]) == ("a1", [[start + 1000, start + 2000]])
     assert (agent["line"], agent["turn"], main["calls"], agent["calls"]) == (2, 1, 1, 0)
+
+
+def test_the_lane_of_the_session_has_the_figures_of_the_shown_branch(opened: Opened) -> None:
+    used = {"usage": {"output_tokens": 1000}, "model": "claude-opus-5"}
+    pages = SessionPages(
+        opened(
+            user("q1"),
+            assistant(text("old"), message=used, message_id="m1"),
+            user("q2", parent=None),
+            assistant(text("new"), message=used, message_id="m2"),
+        )
+    )
+    main, facts = lanes_of(pages)[0], pages.facts()
+    names = ("calls", "errors", "tokens", "cost_usd", "models")
+    assert [main[name] for name in names] == [facts[name] for name in names]
+    assert (main["tokens"], main["cost_usd"]) == (1000, 0.025)

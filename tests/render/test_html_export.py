@@ -62,6 +62,26 @@ def talk(opened: Opened) -> Session:
     )
 
 
+@pytest.mark.parametrize(
+    "choices", [{}, {"is_static": True}, *({"format": form} for form in ("md", "txt", "json"))]
+)
+def test_an_export_names_no_folder_and_no_command_of_the_senders_machine(
+    opened: Opened, tmp_path: Path, choices: dict[str, Any]
+) -> None:
+    place = "/home/ada/walrus/shop"
+    mentioned = call("Read", {"file_path": "/srv/app/cart.py"}, "A")
+    session = opened(user("q", cwd=place), assistant(mentioned, cwd=place), result("A", cwd=place))
+    path = exported(session, tmp_path, **choices)
+    written = path.read_text()
+    if not choices:
+        page = read_export(path)
+        written += json.dumps([page.head, page.pages, page.turns])
+        assert page.head["head"]["session"]["project"] == "shop"
+    assert "walrus" not in written
+    assert "claude --resume" not in written
+    assert "/srv/app/cart.py" in written
+
+
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem[:40])
 def test_two_processes_write_the_same_page_as_one(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ from turnlog.render.html.session_pages import (
 )
 from turnlog.render.json_views import turn_view
 from turnlog.secrets import mask_value
+from turnlog.store.paths import Store
 
 SECRET = "tr0ub4dor&3"
 USED = {"usage": {"input_tokens": 1000, "output_tokens": 100}, "model": "claude-opus-5"}
@@ -100,7 +101,7 @@ def test_the_head_counts_without_reading_results(opened: Opened) -> None:
         user("second"),
         assistant(text("done"), message=USED),
     )
-    head = session_head(whole)
+    head = session_head(whole, PageOptions(store=Store(Path.home() / ".claude")))
     outline = head["outline"]
     assert outline["label"] == ["first prompt", "second"]
     assert (outline["calls"], outline["errors"], outline["edits"]) == ([2, 0], [1, 0], [1, 0])
@@ -109,6 +110,7 @@ def test_the_head_counts_without_reading_results(opened: Opened) -> None:
     assert {len(column) for column in outline.values()} == {2}
     assert head["session"]["turns"] == 2
     assert head["session"]["resume"] == f"cd /home/ada/shop && claude --resume {SESSION}"
+    assert head["session"]["project"] == "/home/ada/shop"
     assert head["session"]["cost_usd"] == 0.015
 
 

@@ -1,5 +1,6 @@
 """The archive restores what was put in, whatever happened in between."""
 
+import json
 import multiprocessing
 import os
 import resource
@@ -108,6 +109,17 @@ def test_a_deleted_session_comes_back_whole(filled: Store, archive: Archive) -> 
     assert transcript(filled).stat().st_mtime == 1_700_000_000
 
 
+def test_what_started_a_subagent_next_to_a_session_comes_back(
+    filled: Store, archive: Archive
+) -> None:
+    meta = filled.projects / "-home-ada" / "agent-1a2b3c4d.meta.json"
+    put(meta, b'{"agentType":"Explore"}')
+    assert archive_sessions(filled, archive).unread == []
+    meta.unlink()
+    restore_session(archive, archive.load(FIRST), filled.root)
+    assert meta.read_bytes() == b'{"agentType":"Explore"}'
+
+
 def test_subagents_whose_session_is_missing_come_back(tmp_path: Path, archive: Archive) -> None:
     store = Store(tmp_path / "orphans")
     project = store.projects / "-home-ada"
@@ -126,6 +138,97 @@ def test_a_subagent_that_names_no_session_is_reported(tmp_path: Path, archive: A
     put(store.projects / "-home-ada" / "agent-1a2b3c4d.jsonl", b'{"type":"user"}\n')
     (told,) = archive_sessions(store, archive).unread
     assert (Path(told.path).name, told.reason) == ("agent-1a2b3c4d.jsonl", "it names no session")
+
+
+PASTE, OTHER_PASTE = "0123456789abcdef", "fedcba9876543210"
+
+
+def prompt(name: str, display: str, paste: str) -> bytes:
+    """A line of the prompt history with a pasted text."""
+    pasted = {"1": {"id": 1, "type": "text", "contentHash": paste}}
+    fields = {"display": display, "pastedContents": pasted, "sessionId": name}
+    return json.dumps(fields).encode() + b"\n"
+
+
+@pytest.fixture
+def shared(filled: Store) -> Store:
+    """A store with plans, prompts and pasted texts of both sessions."""
+    planned = session(user("hi", slug="calm-sea"), session_id=FIRST)
+    put(transcript(filled), planned, 0o600)
+    put(filled.plans / "calm-sea.md", b"# Plan")
+    put(filled.plans / "calm-sea-agent-a1.md", b"# Part")
+    put(filled.plans / "calm-seaside.md", b"# Of nobody")
+    lines = [prompt(FIRST, "hi", PASTE), prompt(OTHER, "bye", OTHER_PASTE)]
+    put(filled.history, b"".join([*lines, b'{"display":"old"}\n', prompt(FIRST, "so", PASTE)]))
+    for name in (PASTE, OTHER_PASTE):
+        put(filled.pastes / f"{name}.txt", name.encode())
+    return filled
+
+
+def test_plans_prompts_and_pasted_texts_of_a_session_come_back(
+    shared: Store, archive: Archive, tmp_path: Path
+) -> None:
+    archive_sessions(shared, archive)
+    restore_session(archive, archive.load(FIRST), tmp_path / "new")
+    found = tree(tmp_path / "new")
+    names = [name for name in found if name.split("/")[0] in ("plans", "paste-cache")]
+    assert sorted(names) == [
+        f"paste-cache/{PASTE}.txt", "plans/calm-sea-agent-a1.md", "plans/calm-sea.md"
+    ]  # fmt: skip
+    own = prompt(FIRST, "hi", PASTE) + prompt(FIRST, "so", PASTE)
+    assert found["history.jsonl"] == (own, 0o600)
+
+
+def test_restored_prompts_are_appended_once(shared: Store, archive: Archive) -> None:
+    archive_sessions(shared, archive)
+    kept = prompt(OTHER, "bye", OTHER_PASTE) + prompt(FIRST, "so", PASTE)
+    shared.history.write_bytes(kept)
+    shared.plans.joinpath("calm-sea.md").write_bytes(b"# Plan of a fork")
+    for _ in range(2):
+        restore_session(archive, archive.load(FIRST), shared.root)
+        assert shared.history.read_bytes() == kept + prompt(FIRST, "hi", PASTE)
+    assert shared.plans.joinpath("calm-sea.md").read_bytes() == b"# Plan of a fork"
+
+
+def test_prompts_are_not_appended_through_a_link(
+    shared: Store, archive: Archive, tmp_path: Path
+) -> None:
+    archive_sessions(shared, archive)
+    new, outside = tmp_path / "new", tmp_path / "outside"
+    new.mkdir()
+    (new / "history.jsonl").symlink_to(outside)
+    for is_there in (False, True):
+        if is_there:
+            outside.touch()
+        with pytest.raises(Conflict, match="symbolic link"):
+            restore_session(archive, archive.load(FIRST), new)
+        assert not is_there or outside.read_bytes() == b""
+        assert [path.name for path in new.iterdir()] == ["history.jsonl"]
+
+
+def test_prompts_and_plans_are_archived_as_they_change(shared: Store, archive: Archive) -> None:
+    archive_sessions(shared, archive)
+    assert archive_sessions(shared, archive).sessions == 0
+    with shared.history.open("ab") as file:
+        file.write(prompt(OTHER, "again", OTHER_PASTE))
+    assert archive_sessions(shared, archive).sessions == 1
+    # The same length, as after a redaction.
+    shared.history.write_bytes(shared.history.read_bytes().replace(b'"hi"', b'"ho"'))
+    shared.plans.joinpath("calm-sea.md").write_bytes(b"# Done")
+    assert archive_sessions(shared, archive).sessions == 1
+    restore_session(archive, archive.load(FIRST), archive.folder / "new")
+    found = tree(archive.folder / "new")
+    assert found["plans/calm-sea.md"][0] == b"# Done"
+    assert b'"ho"' in found["history.jsonl"][0]
+
+
+def test_a_forgotten_session_leaves_no_prompt_in_the_archive(
+    shared: Store, archive: Archive
+) -> None:
+    archive_sessions(shared, archive)
+    archive.remove(FIRST, lambda deletion: None)
+    kept = {piece.hash for file in archive.load(OTHER).files for piece in file.pieces}
+    assert archive.objects.sizes().keys() == kept
 
 
 def test_what_is_restored_for_the_client_is_of_today(filled: Store, archive: Archive) -> None:

@@ -57,13 +57,16 @@ def test_what_a_link_leads_to_is_not_the_sessions(store: Store, path: Path, tmp_
 
 def test_sub_agents_beside_a_session_are_known_by_their_entries(store: Store, path: Path) -> None:
     own = write(path.with_name("agent-a.jsonl"), session(user("x"), agent_id="a"))
+    meta = write(path.with_name("agent-a.meta.json"), b"{}")
+    write(path.with_name("agent-z.meta.json"), b"{}")
     foreign = session(user("x"), session_id=OTHER, agent_id="b")
     other = write(path.with_name("agent-b.jsonl"), foreign)
     late = write(path.with_name("agent-c.jsonl"), b'{"type":"mode"}\n' + foreign)
     empty = write(path.with_name("agent-d.jsonl"), b"")
-    assert found(store, path).subagents == [own]
+    assert found(store, path).subagents == [own, meta]
     assert owners_in(path.parent, store.root) == {
         own: SESSION,
+        meta: SESSION,
         other: OTHER,
         late: OTHER,
         empty: None,

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from support.hostile_archives import (
     build,
     hostile_cases,
 )
+from turnlog.errors import Unavailable
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.restore import Restored, restore_session
 
@@ -130,12 +132,32 @@ def test_every_reader_survives_hostile_archives(hostile: dict[Path, str]) -> Non
 
 
 @pytest.mark.parametrize("mode", [0o6755, 0o4711, 0o777, 0o2070, 0o000, 0o1777, 0o644, 0o500])
-def test_only_the_owners_bits_of_a_mode_are_restored(tmp_path: Path, mode: int) -> None:
-    builder = build(lambda b: b.add(mode=mode), tmp_path)
-    (path,) = restored(builder).written
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 | mode & 0o700
-    for folder in (path.parent, path.parent.parent):
+def test_only_a_copy_of_an_edited_file_may_be_executable(tmp_path: Path, mode: int) -> None:
+    copy = f"file-history/{SESSION}/0123456789abcdef@v1"
+
+    def add_both(builder: Builder) -> None:
+        builder.add(mode=mode)
+        builder.add(copy, mode=mode)
+
+    edited, transcript = restored(build(add_both, tmp_path)).written
+    assert stat.S_IMODE(transcript.stat().st_mode) == 0o600
+    assert stat.S_IMODE(edited.stat().st_mode) == 0o600 | mode & 0o700
+    for folder in (edited.parent, transcript.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_full_disk_is_reported_with_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    usage = usage._replace(free=64 << 20)
+
+    def disk_usage(_: Path) -> object:
+        return usage
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    with pytest.raises(Unavailable, match="64 MiB kept free, but 67,108,864 bytes free"):
+        restored(build(lambda b: b.add(), tmp_path))
 
 
 @pytest.mark.parametrize("moment", [-(10**18), 10**30, 2**63, 0])
@@ -145,17 +167,25 @@ def test_times_are_between_1970_and_now(tmp_path: Path, moment: int) -> None:
     assert 0 <= path.stat().st_mtime_ns <= path.parent.stat().st_mtime_ns + 10**9
 
 
-def test_scripts_that_the_client_sources_are_left_out(tmp_path: Path) -> None:
-    script = f"session-env/{SESSION}/sessionstart-hook-0.sh"
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"session-env/{SESSION}/sessionstart-hook-0.sh",
+        f"{PROJECT}/{SESSION}/workflows/scripts/run.js",
+        f"{PROJECT}/{SESSION}/Workflows/x/SCRIPTS/run.mjs",
+    ],
+)
+def test_scripts_that_the_client_runs_are_left_out(tmp_path: Path, script: str) -> None:
     builder = build(lambda b: b.add(script, b"touch /tmp/pwned\n"), tmp_path)
     done = restored(builder)
     assert (len(done.written), done.left_out) == (1, [script])
-    assert not (builder.place / "session-env").exists()
+    assert not (builder.place / script).exists()
 
 
 def test_all_that_belongs_to_a_session_is_accepted(tmp_path: Path) -> None:
     paths = [
-        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/{SESSION}/custom-title.json",
+        TRANSCRIPT, f"{PROJECT}/agent-1a2b.jsonl", f"{PROJECT}/agent-1a2b.meta.json",
+        f"{PROJECT}/{SESSION}/custom-title.json",
         f"{PROJECT}/{SESSION}/subagents/workflows/wf_1/agent-a.jsonl",
         f"{PROJECT}/{SESSION}/tool-results/Ünï cødé 😀.txt", f"file-history/{SESSION}/0a@v1",
         f"image-cache/{SESSION}/1.png", f"uploads/{SESSION}/CLAUDE.md", f"tasks/{SESSION}/1.json",

@@ -18,8 +18,9 @@ MIB = 1 << 20
 
 FOREIGN = (
     "settings.json", "settings.local.json", "CLAUDE.md", ".credentials.json", ".claude.json",
-    "history.jsonl", "commands/x.md", "agents/x.md", "skills/x/SKILL.md", "plugins/x/hooks.json",
-    "hooks/x.sh", "sessions/1.json", "plans/x.md", "debug/x.txt", "shell-snapshots/x.sh",
+    "history.jsonl.bak", "commands/x.md", "agents/x.md", "skills/x/SKILL.md",
+    "plugins/x/hooks.json", "hooks/x.sh", "sessions/1.json", "plans/x.sh", "plans/a/x.md",
+    "paste-cache/x.txt", "debug/x.txt", "shell-snapshots/x.sh",
     f"{PROJECT}/memory/MEMORY.md", f"{PROJECT}/settings.json", f"{PROJECT}/CLAUDE.md",
     f"{PROJECT}/22222222-0000-4000-8000-000000000000.jsonl", f"{PROJECT}/sessions-index.json",
     f"{PROJECT}/22222222-0000-4000-8000-000000000000/tool-results/a.txt",
@@ -146,6 +147,14 @@ def a_session_named_memory(b: Builder) -> None:
     b.add(f"{PROJECT}/memory/MEMORY.md")
 
 
+def prompts_of_another_session(b: Builder) -> None:
+    b.add("history.jsonl", CONTENT + CONTENT.replace(b"1111", b"2222"))
+
+
+def prompts_that_are_not_json(b: Builder) -> None:
+    b.add("history.jsonl", CONTENT + b"[]\n")
+
+
 def a_manifest_of_another_session(b: Builder) -> None:
     b.session = "22222222-0000-4000-8000-000000000000"
 
@@ -153,6 +162,7 @@ def a_manifest_of_another_session(b: Builder) -> None:
 NESTED = (
     deep_path, long_path, names_that_differ_in_case, names_that_differ_in_normalization,
     the_same_path_twice, a_file_below_a_file, a_session_named_memory, a_manifest_of_another_session,
+    prompts_of_another_session, prompts_that_are_not_json,
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ class PushingMachine:
 def numbered_turn(number: int) -> bytes:
     """A turn with one call; another number is another turn."""
     return session(
-        user(f"Prompt {number}"),
+        user(f"Prompt {number}", uuid=f"prompt-{number}"),
         assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
         result(f"toolu_{number}"),
         assistant(text("Done"), message_id=f"msg_{number}b"),

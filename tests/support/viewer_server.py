@@ -16,6 +16,7 @@ from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.session_pages import CLIP, PageOptions, SessionPages
+from turnlog.store.paths import Store
 from turnlog.web.file_times import file_at, files_at
 from turnlog.web.session_cache import OpenedSession
 
@@ -80,7 +81,8 @@ class SessionBackend:
         return file_at(opened, int(query["file"]), line, int(version) if version else None)
 
     def _of_branch(self, kind: str, query: Query) -> Any:
-        pages = SessionPages(self.session, PageOptions(leaf=query.get("leaf")))
+        store = Store(Path.home() / ".claude")
+        pages = SessionPages(self.session, PageOptions(leaf=query.get("leaf"), store=store))
         first, last = int(query.get("first", 1)), int(query.get("last", 0))
         turns = range(first, min(last, len(pages.turns)) + 1)
         if kind == "rows":

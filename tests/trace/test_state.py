@@ -24,7 +24,9 @@ def test_targets_and_sessions_do_not_know_each_other(tmp_path: Path) -> None:
             assert state.sent == set()
 
 
-@pytest.mark.parametrize("damage", [b"", b"{torn", b"[]", b'{"sent": 5}', b'{"sent": [1, "a"]}'])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{torn", b"[]", b'{"sent": 5}', b'{"sent": [1, "a"]}', b"[" * 100_000]
+)
 def test_a_damaged_state_is_as_good_as_none(tmp_path: Path, damage: bytes) -> None:
     with open_state(tmp_path, "target", "s") as state:
         state.path.write_bytes(damage)

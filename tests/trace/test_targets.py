@@ -11,7 +11,7 @@ from turnlog.store.directories import config_path
 from turnlog.trace.content import ContentMode
 from turnlog.trace.span import ToolPlacement
 from turnlog.trace.targets import FileTarget, Target, backend_of, target_of
-from turnlog.trace.trace_settings import TraceSettings, load_targets, state_folder
+from turnlog.trace.trace_settings import TraceSettings, convert_settings, load_targets, state_folder
 
 
 def target(**settings: Any) -> Target:
@@ -176,11 +176,39 @@ def test_headers_in_a_variable_have_commas_between_them() -> None:
     assert load_settings({}, environment).headers == {"x-a": "1", "x-b": "2=3"}
 
 
-@pytest.mark.parametrize("text", ["[trace\n", '[trace]\nmax_chars = "many"\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[trace\n",
+        "trace = 5",
+        "[trace]\nto = 5",
+        "[trace]\nto = 2026-01-01",
+        '[trace]\nto = ["phoenix", 1]',
+        '[trace]\nmax_chars = "many"\n',
+        "[trace]\nmax_chars = -1",
+        "[trace]\ntimeout = nan",
+        '[trace]\nto = "phoenix"\n[trace.phoenix]\nhost = [1]',
+        f"[trace]\nto = {'[' * 5000}{']' * 5000}",
+    ],
+)
 def test_a_configuration_that_makes_no_sense_is_a_mistake(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text, "utf-8")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as raised:
         load_settings({}, {"TURNLOG_HOME": str(tmp_path)})
+    assert str(tmp_path / "config.toml") in raised.value.message
+    assert raised.value.hint == f"$EDITOR {tmp_path / 'config.toml'}"
+
+
+@pytest.mark.parametrize("nested", ["[" * 100_000, '{"a":' * 100_000])
+def test_labels_that_are_nested_too_deeply_are_plain_text(nested: str) -> None:
+    settings = convert_settings({"tags": nested, "resource_attributes": nested})
+    assert (settings.tags, list(settings.resource_attributes)) == ((nested,), [nested])
+
+
+@pytest.mark.parametrize("to", ["http://[x", "http://localhost:99999", "grpc://[::1", "file://["])
+def test_an_address_that_cannot_be_parsed_is_a_mistake(to: str) -> None:
+    with pytest.raises(UsageError, match="the address of the traces is not valid"):
+        target_of(TraceSettings(to=to))
 
 
 def test_places_follow_the_home_of_turnlog_or_the_system_s_own() -> None:

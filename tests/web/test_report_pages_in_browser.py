@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from support.browser import AXE
 from support.build import SESSION, assistant, call, result, session, user
+from turnlog.render.charts.svg import text_width
 
 PATHS = ["/", "/cost", "/cost?by=session&plan=100&carrying=1", "/tools", "/files"]
 NAME = "<img src=x onerror=alert(1)>"
@@ -149,15 +150,34 @@ def test_labels_of_the_flame_graph_are_cut_with_an_ellipsis(
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"{origin(address)}/cost?carrying=1")
     expect(page.locator("svg.tl-flame")).to_be_visible()
-    # Each text is as wide as its box at most: nothing is clipped in the middle of a letter.
-    boxes = """[...document.querySelectorAll("svg.tl-flame svg")]
-        .filter((box) => box.querySelector("text").getClientRects().length)
-        .map((box) => [box.querySelector("text").textContent,
-            box.querySelector("text").getComputedTextLength() - box.width.baseVal.value])"""
-    found = page.evaluate(boxes)
-    assert found
-    assert [text for text, excess in found if excess > 0] == []
-    assert any(text.endswith("…") for text, _ in found)
+    labels = page.locator("svg.tl-flame foreignObject div")
+    assert {"ellipsis hidden"} == set(
+        labels.evaluate_all(
+            """labels => labels.map(getComputedStyle)
+                .map((style) => `${style.textOverflow} ${style.overflowX}`)"""
+        )
+    )
+    # What a font makes too wide or too high stays inside of its cell.
+    inside = """labels => labels.map((label) => [label, label.parentElement.previousElementSibling])
+        .map(([label, cell]) => [label.getBoundingClientRect(), cell.getBoundingClientRect()])
+        .map(([label, cell]) => label.left >= cell.left && label.right <= cell.right
+            && label.top >= cell.top && label.bottom <= cell.bottom + 1)"""
+    assert all(labels.evaluate_all(inside))
+    cut = "labels => labels.filter((label) => label.scrollWidth > label.clientWidth).length"
+    assert 0 < labels.evaluate_all(cut) < labels.count()
+
+
+def test_no_font_is_wider_than_the_charts_reckon_with(page: Page, address: str) -> None:
+    page.goto(f"{origin(address)}/tools")
+    measure = """(characters) => {
+        const context = document.createElement("canvas").getContext("2d");
+        const { fontFamily } = getComputedStyle(document.querySelector("svg.tl-chart text"));
+        context.font = `100px ${fontFamily}`;
+        return characters.map((each) => [each, context.measureText(each).width]);
+    }"""
+    characters = [*map(chr, range(32, 127)), "…", "—", "日"]
+    widths = page.evaluate(measure, characters)
+    assert [each for each, width in widths if width > text_width(each, 100)] == []
 
 
 def test_the_navigation_takes_two_rows_on_a_phone(page: Page, address: str) -> None:

@@ -155,6 +155,17 @@ def test_a_long_head_is_refused(home: Path) -> None:
         assert server.log_in().get("/api/sessions").status == 200
 
 
+@pytest.mark.parametrize(("size", "status"), [(15_000, 200), (18_000, 400), (100_000, 400)])
+def test_the_limit_of_a_head_holds_for_one_that_arrives_at_once(
+    home: Path, size: int, status: int
+) -> None:
+    with running_server(home) as server, server.connect() as connection:
+        cookie = server.log_in().cookie
+        head = f"GET / HTTP/1.1\r\nHost: {server.host}\r\nCookie: {cookie}\r\nX: {'x' * size}"
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        assert connection.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+
+
 def test_a_body_is_not_read(home: Path) -> None:
     with running_server(home) as server, server.connect() as connection:
         connection.settimeout(10)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from support.browser import AXE
 from support.build import (
@@ -20,6 +20,7 @@ from support.build import (
     compaction,
     encode,
     image,
+    moment,
     nth,
     result,
     session,
@@ -357,6 +358,15 @@ def test_a_sub_agent_is_unfolded_in_pages_and_drawn_as_a_lane(
         lanes = page.get_by_role("region", name="timeline").get_by_role("listitem")
         lanes.nth(1).wait_for()
         assert lanes.count() == 2
+        # The facts have the width they need in any font, and the bars share an axis.
+        for name, side in ((".tl-lane-facts", "left"), (".tl-lane-bars", "right")):
+            found = lanes.locator(name).evaluate_all(
+                "(all, side) => all.map((each) => [each.getBoundingClientRect()[side], "
+                "each.scrollWidth - each.clientWidth])",
+                side,
+            )
+            assert found[0] == found[1]
+            assert found[0][1] <= 0
         lanes.nth(1).get_by_role("button").click()
         until(lambda: selected_line(page) == "6")
 
@@ -400,6 +410,48 @@ def test_a_live_session_grows_without_moving_the_reader(browser: Browser, tmp_pa
             )
         page.evaluate("grow()")
         page.locator(".tl-prompt", has_text="newest").wait_for()
+
+
+def test_all_parts_of_the_page_show_the_same_figures_of_a_live_session(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(user("look"), agent_id="a1"))
+    used = {"usage": {"output_tokens": 1000}, "model": "claude-opus-5"}
+    lines = [user("q1"), assistant(text("a1"), message=used), user("q2", timestamp=moment(3))]
+    for n in range(4):
+        lines += [assistant(call("Bash", {"command": "x"}, f"c{n}"), message=used)]
+        lines += [result(f"c{n}", "boom", is_error=True)]
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(session(*lines[:5]))
+    with shown(browser, SessionBackend(open_session(path))) as page:
+
+        def grow(count: int) -> None:
+            path.write_bytes(session(*lines[:count]))
+            page.evaluate("grow()")
+
+        def figure(name: str) -> Locator:
+            return page.locator(".tl-inspector dt", has_text=name).locator("+ dd")
+
+        head = page.locator(".tl-head")
+        page.keyboard.press("t")
+        for count, cost in ((5, "$0.05"), (7, "$0.075")):
+            grow(count)
+            expect(head.locator(".tl-session-facts")).to_contain_text(cost)
+            expect(figure("cost")).to_contain_text(cost)
+            expect(page.locator(".tl-lane-facts").first).to_contain_text(cost)
+        expect(head.locator(".tl-jumps")).to_contain_text("2 errors")
+        expect(figure("errors")).to_have_text("2")
+        # A selected row stays selected when others are inserted before it.
+        page.locator(".tl-end").last.click()
+        head.get_by_role("button", name="error").focus()
+        for count, cost in ((9, "$0.075"), (11, "$0.1")):
+            grow(count)
+            expect(page.locator(".tl-selected")).to_contain_text(cost)
+            expect(figure("cost")).to_contain_text(cost)
+        expect(page.locator(".tl-selected.tl-end")).to_be_visible()
+        expect(head.get_by_role("button", name="4 errors")).to_be_focused()
 
 
 def test_long_texts_are_clamped_until_asked_for(browser: Browser, tmp_path: Path) -> None:
@@ -671,9 +723,13 @@ def test_a_phone_shows_figures_the_chosen_branch_and_calls_on_one_line(
     with shown(browser, rich, viewport={"width": 375, "height": 760}) as page:
         facts = page.locator(".tl-session-facts")
         # As in a folder far from the root, which leaves no room after it.
-        facts.locator(".tl-place").first.evaluate(
+        places = facts.locator(".tl-places")
+        places.locator("span").first.evaluate(
             "each => { each.textContent = '/home/ada'.repeat(20); }"
         )
+        # As in a wide font.
+        facts.evaluate("facts => { facts.style.letterSpacing = '2px'; }")
+        assert places.evaluate("each => each.clientHeight") < 30
         bottom = facts.evaluate("facts => facts.getBoundingClientRect().bottom")
         cost = facts.get_by_text("$").evaluate("each => each.getBoundingClientRect().bottom")
         assert cost <= bottom + 1

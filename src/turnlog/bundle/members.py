@@ -17,7 +17,7 @@ from turnlog.bundle.path_tokens import PREFIX
 from turnlog.edit.tracked_files import BACKUP
 from turnlog.store.archive.allowed_paths import is_session_id, name_problem, path_problem
 from turnlog.store.footprint import NICKNAME, footprint_of
-from turnlog.store.paths import THEIRS, TOOL_RESULTS, Store, is_subagent_name, sidecar_folder
+from turnlog.store.paths import THEIRS, TOOL_RESULTS, Store, is_subagent_file, sidecar_folder
 from turnlog.store.prompt_history import paste_files, prompts_of
 from turnlog.store.symlinks import without_links
 
@@ -141,7 +141,7 @@ def _is_allowed(session: str, inner: list[str]) -> bool:
         case ["sidecars", *_]:
             return SIDECAR.fullmatch(rest) is not None
         case ["subagents", name]:
-            return is_subagent_name(name) and SIDECAR.fullmatch(f"subagents/{name}") is not None
+            return is_subagent_file(name) and SIDECAR.fullmatch(f"subagents/{name}") is not None
         case ["todos", name]:
             stem = name.removeprefix(f"{session}-agent-")
             return stem != name and re.fullmatch(r"[\w-]+\.json", stem) is not None

@@ -5,7 +5,6 @@ unpacked to a private temporary directory under numbers, never under names from 
 """
 
 import base64
-import json
 import os
 import re
 import shutil
@@ -33,13 +32,14 @@ from turnlog.bundle.members import (
 )
 from turnlog.bundle.path_tokens import NAMED_TOKEN
 from turnlog.edit.journal import staging_folder
-from turnlog.errors import Damaged, NotFound, Unavailable, UsageError
+from turnlog.errors import Damaged, NotFound, UsageError
 from turnlog.format.age_files import decrypt_with_password, is_age_file
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.format.jsonl import read_lines
 from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import collision
+from turnlog.store.destination import require_space
 from turnlog.store.paths import unpacking_folder
 from turnlog.text import one_line
 
@@ -48,7 +48,6 @@ ALWAYS_ALLOWED = 256 << 20
 RATIO = 200
 """A larger bundle may unpack to this many times its own size; sessions reach 5 to 40."""
 LARGEST = 64 << 30
-SPARE = 64 << 20
 LONGEST_LINE = 256 << 20
 DEEPEST = 200
 """Maximum levels of nested JSON; the client writes about ten."""
@@ -110,7 +109,7 @@ def open_bundle(
         def require(manifest: BundleManifest) -> None:
             _require_names(manifest)
             _require_sizes(manifest, size, max_size, path)
-            _require_space(sum(each.size for each in manifest.files), folder)
+            require_space(folder.parent, sum(each.size for each in manifest.files))
 
         def unpack(number: int, chunks: Iterator[bytes]) -> None:
             # Numbered names: nothing that the sender chose is used as a path before it was checked.
@@ -185,7 +184,7 @@ def private_copy(path: Path) -> Generator[Path]:
     the file after its signature was verified.
     """
     with private_folder() as folder, _read(path) as file:
-        _require_space(os.fstat(file.fileno()).st_size, folder)
+        require_space(folder.parent, os.fstat(file.fileno()).st_size)
         copy = folder / "bundle"
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
@@ -250,19 +249,13 @@ def _require_names(manifest: BundleManifest) -> None:
 
 
 def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, path: Path) -> None:
-    """Raise `Damaged` for a decompression bomb, `Unavailable` if there is not enough space."""
+    """Raise `Damaged` for a decompression bomb."""
     total = sum(file.size for file in manifest.files)
     # A few kB of zstd can hold gigabytes of zeros; sessions are text and compress far less.
     allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
         raise Damaged(message, f"turnlog unbundle {quote(str(path))} --max-size {total}")
-
-
-def _require_space(total: int, folder: Path) -> None:
-    if total + SPARE > shutil.disk_usage(folder).free:
-        message = f"not enough space in {folder.parent} for {total:,} bytes"
-        raise Unavailable(message, f"df -h {quote(str(folder.parent))}")
 
 
 def require_contents(bundle: OpenBundle) -> None:
@@ -365,8 +358,8 @@ def _object_in(raw: bytes) -> dict[str, object] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # msgspec refuses lone surrogates, which the standard library reads.
         try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError):
+            value = parse_json(raw)
+        except ValueError:
             return None
     return value if is_object(value) else None
 

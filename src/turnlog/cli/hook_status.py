@@ -24,7 +24,7 @@ from turnlog.trace.route_capture import parse_options, split_targets
 from turnlog.trace.spool import HookNote, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import backend_of
-from turnlog.trace.trace_settings import TraceSettings, load_targets
+from turnlog.trace.trace_settings import TraceSettings, load_targets, read_table
 from turnlog.trace.variable_origin import PLACES, split_places
 
 SHOWN = 10
@@ -74,6 +74,11 @@ def print_status(status: dict[str, Any]) -> None:
     _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
     for link in filter(None, (each["link"] for each in sessions[:SHOWN])):
         echo(f"{INDENT}{plain(link)}")
+    for each in sessions[:SHOWN]:
+        for reason, numbers in each["withheld"].items():
+            turns = ", ".join(map(str, numbers[:SHOWN])) + (", ..." if numbers[SHOWN:] else "")
+            noun = "turn" if len(numbers) == 1 else "turns"
+            echo(f"{INDENT}withheld: {noun} {turns} of {plain(each['session'])}, {plain(reason)}")
     for each in status["queues"]:
         _print_queue(each)
     echo(f"waits    {plural(len(status['waiting']), 'note')}")
@@ -114,7 +119,11 @@ def disabled_in(store: Store) -> list[Path]:
 
 
 def _target(commands: list[str]) -> str | None:
-    """Return the target of the installed hooks; None if this environment does not define it."""
+    """Return the target of the installed hooks; None if this environment does not define it.
+
+    Raise UsageError if the configuration is invalid.
+    """
+    read_table(configuration_file())
     try:
         options = _options(commands[0] if commands else None)
         targets = [backend_of(each) for each in load_targets(options)]
@@ -133,7 +142,18 @@ def _installation(status: dict[str, Any]) -> str:
 
 
 def _sent(each: SendProgress) -> dict[str, Any]:
-    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated", "link")
+    names = (
+        "session",
+        "path",
+        "turns",
+        "spans",
+        "open",
+        "refused",
+        "reason",
+        "withheld",
+        "updated",
+    )
+    names = (*names, "link")
     mark = each.mark
     at = {"offset": mark.offset, "turns_before": mark.turns} if mark else None
     return {name: getattr(each, name) for name in names} | {"read_from": at}

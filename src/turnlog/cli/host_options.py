@@ -1,7 +1,6 @@
 """Options of `turnlog chat` for programs that drive it, and the hosted chat itself."""
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,7 +12,7 @@ import click
 
 from turnlog.cli.terminal import echo_plain
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:
@@ -224,10 +223,10 @@ def command_line_agents(text: str | None) -> "dict[str, AgentDefinition]":
 
     try:
         is_file = text and not text.lstrip().startswith("{")
-        listed = json.loads(Path(text).read_bytes() if text and is_file else text or "{}")
+        listed = parse_json(Path(text).read_bytes() if text and is_file else text or "{}")
     except OSError as error:
         raise UsageError(f"--agents {text}: {error.strerror}", AGENTS) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"--agents is not JSON: {error}", AGENTS) from error
     if not is_object(listed):
         raise UsageError("--agents is not a JSON object", AGENTS)

@@ -73,8 +73,9 @@ def command(
     """Restore SESSION from the archive.
 
     Restores all its files to their original place, readable only by you. Existing files are never
-    overwritten; use --into to restore elsewhere. An archive that contains links, files outside the
-    session or a decompression bomb is refused as a whole.
+    overwritten, and prompts are appended to the history; use --into to restore elsewhere. An
+    archive that contains links, files outside the session or a decompression bomb is refused as a
+    whole.
 
     \b
     Examples:

@@ -10,12 +10,12 @@ from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import reported
 from turnlog.cli.signals import interrupted
-from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
+from turnlog.cli.store_options import CHOSEN, FILLING, store_option, stores_in, use_stores
 from turnlog.cli.suggested_commands import choose, name_files
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
-from turnlog.store.stores import Stores, all_session_files, places_of
+from turnlog.store.stores import Stores, all_session_files, places_of, store_at
 
 GROUPS = {
     "View": (
@@ -101,6 +101,9 @@ def root(ctx: click.Context, samples: bool) -> None:
       turnlog stats weekly --project shop
     """
     chosen: Stores = ctx.meta.get(CHOSEN, ())
+    if ctx.invoked_subcommand not in FILLING:
+        for store in chosen:
+            store_at(store.root)
     if samples:
         use_stores(ctx, (*chosen, samples_store()))
         choose(["--samples", *(word for each in chosen for word in ("--store", str(each.root)))])

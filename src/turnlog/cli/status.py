@@ -1,6 +1,5 @@
 """Render the status line that the client shows below the prompt."""
 
-import json
 import os
 import re
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 from turnlog.cli.terminal import echo_masked, masked, style
 from turnlog.conversation.models import window_of
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.format.regular_files import is_readable
 from turnlog.index.reports.status_figures import Status, status_of, status_of_file
 from turnlog.index.sync_policy import open_without_waiting
@@ -43,7 +42,7 @@ def print_status(stores: AnyStores) -> None:
 
 def _read_payload() -> dict[str, Any]:
     try:
-        value = json.load(sys.stdin)
+        value = parse_json(sys.stdin.read())
     except ValueError:
         value = None
     if not is_object(value):

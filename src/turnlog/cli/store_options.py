@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
 """Keys in `Context.meta`: the stores that a command reads, and those that --store named."""
 
+FILLING = ("unbundle",)
+"""Commands whose store may be a new directory."""
+
 
 def stores_in(ctx: click.Context) -> "Stores":
     """Return the stores of a command line.
@@ -40,7 +43,10 @@ def use_stores(ctx: click.Context, stores: "Stores") -> None:
 def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
     """Use the stores that --store names instead of the default ones; each option adds one."""
     if folders:
-        chosen = [*ctx.meta.get(CHOSEN, ()), *map(store_at, folders)]
+        # Before a command, its name is not known yet: the root command checks the rest.
+        may_be_new = ctx.parent is None or ctx.command.name in FILLING
+        named = (store_at(folder, may_be_new) for folder in folders)
+        chosen = [*ctx.meta.get(CHOSEN, ()), *named]
         ctx.meta[CHOSEN] = distinct(chosen)
         use_stores(ctx, ctx.meta[CHOSEN])
         choose(word for each in ctx.meta[CHOSEN] for word in ("--store", str(each.root)))

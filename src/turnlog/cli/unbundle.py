@@ -22,6 +22,7 @@ from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_command, echo_json, plain, width, with_title
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.restore import parse_size
+from turnlog.cli.store_options import store_option
 from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo, style
 from turnlog.edit.check.findings import Severity
@@ -55,6 +56,7 @@ from turnlog.text import plural
 @click.option("--allow-broken", is_flag=True, help="Import sessions that no client would resume.")
 @dry_run_option
 @json_option
+@store_option
 @click.pass_obj
 def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any) -> None:
     """Import the sessions of a bundle.
@@ -63,6 +65,7 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     written. Paths are changed to your home directory and to the project's directory: DIR, else the
     same place below your home, else the current directory. If you have the session already, new
     lines are appended to it; if you continued it as well, both are kept, the new one as a fork.
+    The store may be a new directory.
     `turnlog undo` reverts an import.
 
     \b

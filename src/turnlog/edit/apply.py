@@ -65,10 +65,11 @@ Ready = dict[Path, Path]
 def require_idle(store: Store, *paths: Path) -> None:
     """Raise `Conflict` for sessions that are open, or were written to within `RECENT` seconds.
 
-    A file that turnlog itself has just written, such as a clone, may be changed at once.
+    A file that turnlog itself has just written, such as a clone, may be changed at once. So may one
+    whose time is in the future: the clock is wrong, or was when the file was written.
     """
     require_closed([store], paths)
-    recent = [path for path in paths if time.time() - path.stat().st_mtime < RECENT]
+    recent = [path for path in paths if abs(time.time() - path.stat().st_mtime) < RECENT]
     written = open_journal().written() if recent else {}
     for path in recent:
         if written.get(str(path.absolute())) != hash_of(path):

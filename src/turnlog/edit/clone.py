@@ -17,11 +17,13 @@ from turnlog.format.entries import ChainEntry
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
 from turnlog.store.footprint import Footprint, footprint_of
-from turnlog.store.paths import Store
+from turnlog.store.paths import META_SUFFIX, Store
 
 NewId = Callable[[], str]
 ANSWER, MESSAGE_ID = b'"assistant"', b'"id":"msg_'
 """Found in lines of the model, and in those whose message has an id, as nearly all have."""
+USER, RESULT = b'"user"', b'"tool_result"'
+"""Found in lines of the user, and in those that only have results of calls."""
 SAFE_LENGTH = 16
 """Minimum length of an id that is unique enough to be replaced wherever it occurs."""
 
@@ -47,7 +49,8 @@ def plan_clone(
     path = session.path.with_name(f"{name}.jsonl")
     found = footprint_of(store, session.path)
     # Agent ids keep their length, which differs between client versions.
-    agents = {_agent_id(path): _hex(new_id, len(_agent_id(path))) for path in found.subagents}
+    names = dict.fromkeys(map(_agent_id, found.subagents))
+    agents = {name: _hex(new_id, len(name)) for name in names}
     plan.ids = _renewed_of(found, new_id) | _renewed(plan, new_id)
     swap = id_replacer(plan.ids)
     rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
@@ -65,7 +68,7 @@ def plan_clone(
             _with_origin(lines, session.id, plan.ids) if is_agent else lines
         )
     for old in found.subagents:
-        new = old.with_name(f"agent-{agents[_agent_id(old)]}.jsonl")
+        new = old.with_name(old.name.replace(_agent_id(old), agents[_agent_id(old)], 1))
         lines = map(rename, map(swap, _raw_lines(old)))
         files[new] = _with_origin(lines, session.id, plan.ids)
     files[path] = _with_origin(map(rename, carry_out(plan, tally)), session.id, plan.ids)
@@ -155,7 +158,7 @@ def _hex(new_id: NewId, length: int) -> str:
 
 
 def _agent_id(path: Path) -> str:
-    return path.stem.removeprefix("agent-")
+    return path.name.removeprefix("agent-").removesuffix(META_SUFFIX).removesuffix(".jsonl")
 
 
 def _with_origin(
@@ -163,7 +166,8 @@ def _with_origin(
 ) -> Iterator[bytes]:
     """Record the origin in the first entry, like the client's own forks do.
 
-    Also in each message without an id, which only its uuid identifies: reports count it once.
+    Also in each prompt, and in each message without an id, which only their uuids identify:
+    reports count them once.
     """
     # The first of several old uuids with one new uuid is the entry's own, see `_renewed`.
     former = {new: old for old, new in reversed(ids.items()) if new}
@@ -173,8 +177,8 @@ def _with_origin(
         if is_first:
             noted = _noted(line, origin, former)
             is_first = noted is None
-        elif ANSWER in line and MESSAGE_ID not in line:
-            noted = _noted_answer(line, origin, former)
+        elif (ANSWER in line and MESSAGE_ID not in line) or (USER in line and RESULT not in line):
+            noted = _noted_line(line, origin, former)
         yield noted or line
 
 
@@ -184,8 +188,8 @@ def _noted(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
     for position, (value, _) in enumerate(pieces):
         uuid = value.get("uuid") if is_object(value) else None
         if is_object(value) and isinstance(uuid, str):
-            # A message without an id keeps its first origin, as in `_noted_answer`.
-            note = _first_origin(value) if _is_nameless_answer(value) else None
+            # It keeps its first origin, as in `_noted_line`.
+            note = _first_origin(value) if _has_only_uuid(value) else None
             # An entry that was added by the edit has no original: it names itself.
             note = note or {"sessionId": origin, "messageUuid": former.get(uuid, uuid)}
             parts = [piece.raw for piece in pieces]
@@ -194,14 +198,14 @@ def _noted(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
     return None
 
 
-def _noted_answer(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
-    """Add the origin to a message without an id; return None for any other line."""
+def _noted_line(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
+    """Add the origin to a prompt or a message without an id; return None for any other line."""
     pieces, rest = split_values(Line(raw, 0, 0))
     value = pieces[0].value if len(pieces) == 1 and not rest.strip() else None
     uuid = value.get("uuid") if is_object(value) else None
     if not is_object(value) or not isinstance(uuid, str) or uuid not in former:
         return None
-    if not _is_nameless_answer(value) or _first_origin(value):
+    if not _has_only_uuid(value) or _first_origin(value):
         return None
     if "forkedFrom" in value:  # the client's fork of a session names the uuid that was replaced
         return raw.replace(f'"messageUuid":"{uuid}"'.encode(), _field("messageUuid", former[uuid]))
@@ -215,9 +219,11 @@ def _field(name: str, value: str) -> bytes:
     return json.dumps({name: value}, separators=(",", ":")).encode()[1:-1]
 
 
-def _is_nameless_answer(value: Mapping[str, Any]) -> bool:
+def _has_only_uuid(value: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a prompt, or a message without the id of the API."""
     message = value.get("message")
-    return value.get("type") == "assistant" and is_object(message) and not message.get("id")
+    is_nameless = is_object(message) and not message.get("id")
+    return is_nameless and value.get("type") in ("assistant", "user")
 
 
 def _first_origin(value: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ A change is recorded before it is made: after a crash at any moment, `undo` rest
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -18,8 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from turnlog.edit.open_sessions import require_closed, stores_of
-from turnlog.errors import Ambiguous, Conflict, NotFound
+from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound
 from turnlog.format.atomic import is_at
+from turnlog.format.json_values import parse_json
 from turnlog.format.jsonl import CHUNK, FileState
 from turnlog.format.locks import lock
 from turnlog.format.portable import DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, sync_folder
@@ -299,9 +301,13 @@ class Journal:
         sync_folder(path.parent)
 
     def _load(self, path: Path) -> Record:
-        fields = json.loads(path.read_text("utf-8"))
-        files = [FileRecord(**each) for each in fields.pop("files")]
-        return Record(files=files, **fields)
+        try:
+            fields = parse_json(path.read_bytes())
+            files = [FileRecord(**each) for each in fields.pop("files")]
+            return Record(files=files, **fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            hint = f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.old')}"
+            raise Damaged(f"{path} is damaged: {error}", hint) from error
 
 
 def open_journal() -> Journal:

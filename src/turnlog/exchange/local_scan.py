@@ -24,11 +24,10 @@ from turnlog.exchange.shared_paths import (
     role_problem,
 )
 from turnlog.format.jsonl import CHUNK, FileState
-from turnlog.format.regular_files import entries_of, is_regular, open_regular
+from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import is_run_by_client
-from turnlog.store.archive.session_groups import Files, Found, files_by_session
+from turnlog.store.archive.session_groups import Found, files_by_session, shared_files
 from turnlog.store.paths import Store, folder_name
-from turnlog.store.symlinks import find_link
 
 PIECE = 1 << 20
 """Approximate size of a piece of a log, in bytes; a piece ends at the end of a line."""
@@ -101,7 +100,7 @@ class Scan:
     def read(self, progress: Progress) -> dict[str, LocalSession]:
         """Return all sessions by local id; the empty id has the files that belong to no session."""
         found = files_by_session(self.store, self._owners)
-        found[""] = self._shared_files()
+        found[""] = shared_files(self.store)
         total = sum(file.state.size for files in found.values() for file in files.values())
         done = 0
         sessions: dict[str, LocalSession] = {}
@@ -116,18 +115,6 @@ class Scan:
             if session.directories:
                 self._name_projects(session, name)
         return {name: session for name, session in sessions.items() if session.files}
-
-    def _shared_files(self) -> Files:
-        files: Files = {}
-        paths = [self.store.history]
-        for folder in (self.store.plans, self.store.pastes):
-            if not find_link(self.store.root, folder):
-                paths += [Path(entry.path) for entry in entries_of(folder) if is_regular(entry)]
-        for path in paths:
-            name = str(path.relative_to(self.store.root))
-            if path.is_file() and not path.is_symlink() and role_problem(name, "", "") is None:
-                files[name] = Found(FileState.of(path), 0)
-        return files
 
     def _take(self, session: LocalSession, name: str, path: str, found: Found) -> None:
         if self._is_unchanged(session, name, path, found):

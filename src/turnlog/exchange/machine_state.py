@@ -89,7 +89,7 @@ def load_state(folder: Path) -> State:
     """Return the saved state, or a new one if there is none or it cannot be read."""
     try:
         state = DECODER.decode((folder / "state").read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return State(FORMAT, new_machine())
     return state if state.format == FORMAT else State(FORMAT, new_machine())
 

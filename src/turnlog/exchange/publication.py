@@ -39,6 +39,8 @@ class Others:
     manifests: dict[ManifestName, MachineManifest] = field(
         default_factory=dict[ManifestName, MachineManifest]
     )
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    """Compressed sizes of those of other machines, by machine."""
     own: MachineManifest | None = None
     """The newest manifest of this machine; None if there is none or if it is damaged."""
     damaged: list[str] = field(default_factory=list[str])
@@ -64,7 +66,7 @@ def read_manifests(transport: Transport, state: State, is_verifying: bool = Fals
     for machine in sorted({name.machine for name in names}):
         newest = [name for name in reversed(names) if name.machine == machine]
         failed: list[NotExchanged] = []
-        name, manifest = _read_newest(transport, newest, failed)
+        name, manifest, size = _read_newest(transport, newest, failed)
         if machine == state.machine:
             others.damaged = [each.name for each in failed]
             others.own = None if failed else manifest
@@ -72,7 +74,7 @@ def read_manifests(transport: Transport, state: State, is_verifying: bool = Fals
             continue
         others.problems += failed
         if name and manifest:
-            others.manifests[name] = manifest
+            others.manifests[name], others.sizes[machine] = manifest, size
     packs = {
         name.removeprefix("packs/"): size
         for name, size in listed.items()
@@ -87,7 +89,7 @@ def read_manifests(transport: Transport, state: State, is_verifying: bool = Fals
 
 def _read_newest(
     transport: Transport, names: list[ManifestName], failed: list[NotExchanged]
-) -> tuple[ManifestName | None, MachineManifest | None]:
+) -> tuple[ManifestName | None, MachineManifest | None, int]:
     for name in names:
         try:
             packed = read_verified(transport, str(name), name.hash, LARGEST_PACKED)
@@ -96,8 +98,8 @@ def _read_newest(
         except Damaged as error:
             failed.append(NotExchanged(str(name), str(error)))
             continue
-        return name, manifest
-    return None, None
+        return name, manifest, len(packed)
+    return None, None, 0
 
 
 def publish(

@@ -58,18 +58,20 @@ class Receiver:
     def __init__(
         self,
         root: Path,
-        machine: str,
         owns: list[OwnSession],
         packs: tuple[PieceReader, PackWriter],
+        sizes: Mapping[str, int],
         places: Places,
         report: Exchanged,
     ) -> None:
-        self.machine, self.owns = machine, owns
+        """`sizes` are the compressed sizes of the manifests of other machines."""
+        self.owns = owns
         self.reader, self.writer = packs
         self.report = report
         self.placement = Placement(root, places, self.reader, report)
         self.asides: list[Aside] = []
-        self._budget = ExpansionBudget(self.reader)
+        self._budget = ExpansionBudget(self.reader, sizes)
+        self._refused: set[NotExchanged] = set()
         self._by_session: dict[str, list[OwnSession]] = {}
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
@@ -221,9 +223,7 @@ class Receiver:
                 self._segments(pieces)
             except Damaged as error:
                 damaged.append(pieces)
-                problem = NotExchanged(session, f"removed lines cannot be restored: {error}")
-                if problem not in self.report.problems:
-                    self.report.problems.append(problem)
+                self._refuse(session, f"removed lines cannot be restored: {error}")
             else:
                 found.append(pieces)
         return found, damaged
@@ -234,7 +234,12 @@ class Receiver:
         Return False if a part of it could not be read, so that the next sync tries again.
         """
         version, listed = incoming.version, incoming.version.listed
+        have = {role for own in self.of_session(version.session) for role in own.files}
         if not self.admits(version):
+            return False
+        if not self._budget.admits_files(incoming.machine, version, have):
+            reason = "lists too many new files for the size of its manifest; some are left out"
+            self._refuse(f"machine {incoming.machine}", reason)
             return False
         # Usually each log has one version, so there is nothing to split. Splitting reads all lines,
         # so it must not happen if a file is too large.
@@ -265,10 +270,14 @@ class Receiver:
             for piece in file.version.pieces
         }
         if reason := self._budget.problem_of(version, have):
-            problem = NotExchanged(version.session or "files of no session", reason)
-            if problem not in self.report.problems:
-                self.report.problems.append(problem)
+            self._refuse(version.session or "files of no session", reason)
         return reason is None
+
+    def _refuse(self, name: str, reason: str) -> None:
+        problem = NotExchanged(name, reason)
+        if problem not in self._refused:  # a hostile manifest may have a million sessions
+            self._refused.add(problem)
+            self.report.problems.append(problem)
 
     def _receive(self, incoming: Incoming) -> bool:
         version, label = incoming.version, incoming.version.label

@@ -25,6 +25,7 @@ from turnlog.exchange.editions import (
     fork_aliases,
     gone_session,
 )
+from turnlog.exchange.expansion_budget import repetitions
 from turnlog.exchange.local_scan import LocalSession, Scan, own_files
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
@@ -156,7 +157,7 @@ class _Sync:
         owns, lost = self._own_sessions(local)
         packs = (self.reader, self.writer)
         receiver = Receiver(
-            self.store.root, self.state.machine, owns, packs, self.places, self.report
+            self.store.root, owns, packs, self.others.sizes, self.places, self.report
         )
         self._detect_edits(receiver, lost)
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
@@ -236,10 +237,14 @@ class _Sync:
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge all changed versions; return the sessions that changed, in a stable order."""
         incoming = self._changed_versions()
-        sizes = {name: sum(map(_listed_size, found)) for name, found in incoming.items()}
+        repeats = repetitions(each for found in incoming.values() for each in found)
+        ranks = {
+            name: (min(repeats[each.machine] for each in found), sum(map(_listed_size, found)))
+            for name, found in incoming.items()
+        }
         touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
-        # Small ones first: what a hostile manifest lists again and again is refused, not the rest.
-        sessions = sorted(touched | incoming.keys(), key=lambda name: (sizes.get(name, 0), name))
+        # What a hostile manifest lists again and again is refused, not the rest.
+        sessions = sorted(touched | incoming.keys(), key=lambda name: (ranks.get(name, ()), name))
         progress = self._progress("merging", len(sessions))
         for session in sessions:
             self._merge_session(receiver, session, incoming.get(session, []))

@@ -7,14 +7,17 @@ machine is accepted only if the resulting path is on the allowlist.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from turnlog.store.archive.allowed_paths import is_run_by_client, name_problem, path_problem
+from turnlog.store.archive.allowed_paths import (
+    SHARED,
+    is_run_by_client,
+    name_problem,
+    path_problem,
+)
 from turnlog.store.paths import THEIRS, folder_name
 
 ID = "{id}"
-SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
-"""Files that belong to no session."""
 STAGED = re.compile(r"(^|/)\.turnlog-|/\.[^/]*\.tmp\Z")
 """Temporary files of a change that was killed; the next change removes them."""
 CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
@@ -92,14 +95,11 @@ def path_of(role: str, folder: str, session: str) -> str:
 def role_problem(role: str, folder: str, session: str) -> str | None:
     """Return why a file is not exchanged; None if it is."""
     path = path_of(role, folder, session)
-    if not session:
-        return None if SHARED.fullmatch(path) else "is not a file that turnlog syncs"
-    if problem := path_problem(session, path):
+    if not session and not SHARED.fullmatch(path):
+        return "is not a file that turnlog syncs"
+    if session and (problem := path_problem(session, path)):
         return problem
-    # The client sources `session-env`, and may run the scripts of a workflow. On macOS and Windows,
-    # `Workflows/SCRIPTS` is the same folder.
-    parts = PurePosixPath(path.casefold()).parts
-    if is_run_by_client(path) or ("workflows" in parts and "scripts" in parts):
+    if is_run_by_client(path):
         return "would be executed by the client"
     return "is another machine's version" if is_set_aside(path) else None
 

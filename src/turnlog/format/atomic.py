@@ -14,7 +14,7 @@ from pathlib import Path
 
 from turnlog.errors import Conflict, Unavailable, UsageError
 from turnlog.format.locks import lock
-from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
+from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK, move_over
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import open_regular
 
@@ -25,22 +25,21 @@ HEAD = 1 << 16
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a small private file atomically and durably."""
+def write_atomic(path: Path, content: bytes, *, is_clearing: bool = True) -> None:
+    """Write a small private file atomically and durably.
+
+    Without `is_clearing`, leave leftovers alone: the directory may have 100,000 files of the
+    archive, which removes its leftovers itself.
+    """
     create_private_folder(path.parent)
-    temporary = _name_beside(path)
     try:
-        # Does not look for leftovers: the directory may have 100,000 objects of the archive.
-        descriptor = os.open(temporary, CREATE, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
+        with written_beside(path, 0o600, is_clearing=is_clearing) as (descriptor, temporary):
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(content)
             os.fsync(descriptor)
-        # Closed first: Windows cannot rename an open file.
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            move_over(temporary, path, (descriptor,), lambda: None)
+    except OSError as error:
+        if error.errno in NO_SPACE:
             raise Unavailable(f"no space left for {path}", f"df -h {path.parent}") from error
         raise
 
@@ -85,13 +84,16 @@ def _starts_own(path: Path, is_own: Callable[[bytes], bool]) -> bool:
 
 
 @contextmanager
-def written_beside(path: Path, mode: int, folder: int | None = None) -> Generator[tuple[int, Path]]:
+def written_beside(
+    path: Path, mode: int, folder: int | None = None, *, is_clearing: bool = True
+) -> Generator[tuple[int, Path]]:
     """Create a temporary file next to another; yield its descriptor and path.
 
     The file is removed afterwards unless it was renamed. With `folder`, the descriptor of an open
     directory, paths are relative to that directory.
     """
-    _remove_leftovers(path, folder)
+    if is_clearing:
+        _remove_leftovers(path, folder)
     descriptor, temporary = _create(path, mode, folder)
     try:
         yield descriptor, temporary

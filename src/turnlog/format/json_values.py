@@ -10,6 +10,21 @@ Fields = dict[str, Any]
 """A JSON object."""
 
 
+def parse_json(raw: str | bytes) -> Any:
+    """Decode JSON from another program; raise `ValueError` if it is invalid or nested too deeply.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: nested too deeply
+    """
+    import json  # hooks, which use other functions of this module, have no time to load it
+
+    try:
+        return json.loads(raw)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Return whether a decoded value is a JSON object."""
     return isinstance(value, dict)

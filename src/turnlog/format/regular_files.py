@@ -6,7 +6,6 @@ wraps each one in `skipping`; `collect_skipped` lists the skipped ones.
 """
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Generator, Iterable
@@ -15,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
-from turnlog.format.json_values import Fields, as_object
+from turnlog.format.json_values import Fields, as_object, parse_json
 
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 """Flags that the system may lack: Windows has only O_BINARY."""
@@ -221,7 +220,7 @@ def _reason(path: AnyPath, error: OSError) -> str:
 def read_object(path: Path) -> Fields:
     """Return the JSON object in a file; {} if it is missing or contains something else."""
     try:
-        value = json.loads(read_regular(path))
+        value = parse_json(read_regular(path))
     except (OSError, ValueError):
         return {}
     return as_object(value)

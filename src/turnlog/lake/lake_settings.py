@@ -26,12 +26,12 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import read_regular
 from turnlog.lake.lake_names import LakeNames
 from turnlog.lake.lake_schema import CONSENTS
-from turnlog.store.configuration import configuration_file, read_configuration
+from turnlog.store.configuration import configuration_file, read_section
 from turnlog.store.directories import data_directory
 from turnlog.store.paths import expand_user
 
@@ -104,9 +104,7 @@ def _fingerprint() -> str:
 def read_settings(environment: Mapping[str, str] = os.environ) -> LakeSettings:
     """Return the settings of the configuration; raise `UsageError` if they are not valid."""
     file = configuration_file(environment)
-    table = read_configuration(file).get("lake", {})
-    if not is_object(table):
-        raise _not_valid(file, "[lake] is not a table")
+    table = read_section("lake", file)
     known = {"dest", "with", "names", "key", "user", "host"}
     for name in table:
         if name not in known:

@@ -7,13 +7,13 @@ web = ["linus", "h-0f3a…"]   # users of a lake with hashed names, as `--by use
 ```
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.lake.lake_storage import LakeStorage, PartGone
+from turnlog.store.configuration import parse_toml
 
 TEAMS_FILE = "teams.toml"
 EXAMPLE = 'teams.toml: [teams] web = ["ada", "linus"]'
@@ -39,8 +39,8 @@ def load_teams(path: Path) -> dict[str, str]:
 def parse_teams(content: bytes, where: str) -> dict[str, str]:
     """Return the team of each user; raise if a user is in two teams and would count twice."""
     try:
-        found: Any = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        found = parse_toml(content)
+    except ValueError as error:
         raise UsageError(f"{where}: {error}", EXAMPLE) from error
     teams: Any = found.get("teams")
     if not is_object(teams):

@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from turnlog.format.json_values import parse_json
 from turnlog.index.sync_policy import stop_syncs
 from turnlog.mcp_server.protocol import (
     INVALID_REQUEST,
@@ -129,8 +130,8 @@ class _MessageApp:
         if body is None:
             return error_message(None, INVALID_REQUEST, "the message is too long")
         try:
-            message = json.loads(body)
-        except (ValueError, RecursionError):
+            message = parse_json(body)
+        except ValueError:
             return error_message(None, PARSE_ERROR, "not JSON")
         return self._dispatcher.answer(message)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_object
-from turnlog.store.configuration import configuration_file, read_configuration
+from turnlog.store.configuration import configuration_file, read_section
 from turnlog.store.worktrees import worktrees_of
 
 PROJECT, ALL = "project", "all"
@@ -35,8 +34,7 @@ class ProjectScope(NamedTuple):
 def is_all_allowed() -> bool:
     """Return whether config.toml has `scope = "all"` in its table `[mcp]`."""
     path = configuration_file()
-    table = read_configuration(path).get("mcp", {})
-    scope = table.get("scope", PROJECT) if is_object(table) else None
+    scope = read_section("mcp", path).get("scope", PROJECT)
     if scope not in SCOPES:
         raise UsageError(f'scope in [mcp] of {path} is not "project" or "all"', f"$EDITOR {path}")
     return scope == ALL

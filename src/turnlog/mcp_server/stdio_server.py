@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.index.sync_policy import stop_syncs
 from turnlog.mcp_server.protocol import (
     INVALID_REQUEST,
@@ -100,8 +100,8 @@ class StdioServer:
 
     def _accept(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
+            message = parse_json(line)
+        except ValueError:
             self._write(error_message(None, PARSE_ERROR, "not JSON"))
             return
         if is_object(message) and message.get("method") == CANCELLED:

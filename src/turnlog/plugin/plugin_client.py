@@ -18,7 +18,7 @@ from typing import Any
 
 from turnlog.errors import TurnlogError, Unavailable
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object, parse_json
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import read_object
 from turnlog.plugin.client_hooks import program
@@ -86,7 +86,7 @@ class PluginClient:
 
     def plugin(self) -> dict[str, Any] | None:
         """Return the client's entry for the installed plugin; None if it is not installed."""
-        listed = json.loads(self._run("plugin", "list", "--json"))
+        listed = parse_json(self._run("plugin", "list", "--json"))
         entries = listed if is_array(listed) else []
         return next((each for each in entries if is_object(each) and each["id"] == PLUGIN), None)
 

@@ -4,14 +4,13 @@ Hooks in the user's settings take precedence: events that hooks of `archive --in
 install` handle are skipped here.
 """
 
-import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from turnlog.errors import TurnlogError
-from turnlog.format.json_values import Fields, is_object, text_in
+from turnlog.format.json_values import Fields, is_object, parse_json, text_in
 from turnlog.plugin.background_runs import archive_silently
 from turnlog.plugin.client_hooks import ARCHIVE_HOOK, TRACE_HOOK
 from turnlog.store.archive.archive import open_archive
@@ -26,7 +25,7 @@ LIMIT = 16 << 20
 def handle_event(store: Store, event: str, payload: bytes) -> None:
     """Handle a hook call; unknown events and malformed payloads are ignored."""
     try:
-        fields = json.loads(payload)
+        fields = parse_json(payload)
     except ValueError:
         return
     if is_object(fields) and event in EVENTS:

@@ -191,14 +191,16 @@ def text_lines(
     session: Session, options: ViewOptions, depth: Depth, terminal: Terminal | None = None
 ) -> Iterator[str]:
     """Yield a session as text; by default for a file, without colours and without wrapping."""
-    terminal = terminal or Terminal(uncoloured, options.full)
-    yield from terminal.head(session_facts(session, options.reveal, options.store))
+    facts = session_facts(session, options.reveal, options.store)
+    if terminal is None:
+        terminal, facts = Terminal(uncoloured, options.full), facts.for_export()
+    yield from terminal.head(facts)
     yield from terminal.draw(rows_at(rows_of(session, options), depth))
 
 
 def markdown_lines(session: Session, options: ViewOptions, depth: Depth) -> Iterator[str]:
     """Yield a session as Markdown."""
-    facts = session_facts(session, options.reveal)
+    facts = session_facts(session, options.reveal).for_export()
     rows = rows_at(rows_of(session, options), depth)
     return map(harmless, to_markdown(rows, options.full, facts))
 

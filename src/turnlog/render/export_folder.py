@@ -29,6 +29,7 @@ from turnlog.format.regular_files import open_regular
 from turnlog.render.export import FORMATS, ExportOptions, export_session
 from turnlog.render.export_index import IndexedSession, require_own_index, write_index
 from turnlog.render.html.encryption import PageKey, derive_key
+from turnlog.render.session_facts import project_name
 from turnlog.secrets import mask
 from turnlog.store.catalog import SessionFile, describe
 from turnlog.store.paths import adjacent_subagents, nested_subagents, title_file
@@ -216,7 +217,7 @@ class _FolderExport:
         if self._options.export.key is None:
             about = describe(session)
             written.title = _valid_text(mask(about.title)) if about.title else None
-            written.project = _valid_text(mask(about.cwd or session.path.parent.name))
+            written.project = _valid_text(project_name(mask(about.cwd or "")))
         self._manifest.append(written)
         return written
 
@@ -287,7 +288,7 @@ class _Manifest:
         with open_regular(self._path) as lines:
             try:
                 self.head = msgspec.json.decode(next(lines, b""), type=ManifestHead)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 self.head = ManifestHead(salt="malformed")
             if not re.fullmatch(SALT, self.head.salt):
                 raise UsageError(f"{self._path} is not a manifest of turnlog", f"rm {self._path}")
@@ -302,7 +303,7 @@ def _decoded(line: bytes) -> ExportedFile | None:
     """Return the file that a line of a manifest records; None if the line is malformed."""
     try:
         file = msgspec.json.decode(line, type=ExportedFile)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     if "/" in file.session:  # turnlog 0.1 wrote the folder and the name
         file.session = _session_hash(file.session)

@@ -41,15 +41,15 @@ def _document(rows: Iterable[Row], full: bool, level: int) -> Iterator[str]:
 def _head(facts: TranscriptFacts) -> Iterator[str]:
     yield f"# {_heading(facts.title or facts.slug or facts.id)}"
     yield ""
-    project = _code(facts.project) + (f", branch {_code(facts.branch)}" if facts.branch else "")
+    project = _code(facts.project) if facts.project else ""
+    branch = f"branch {_code(facts.branch)}" if facts.branch else ""
     rows = {
         "Session": _code(facts.id),
-        "Project": project,
+        "Project": ", ".join(filter(None, (project, branch))),
         "Time": facts.period,
         "Size": facts.size,
         "Models": ", ".join(map(_code, facts.models)),
         "Client": inert(_on_one_line(facts.client_version or "")),
-        "Resume": _code(facts.resume) if facts.resume else "",
     }
     yield from (f"- {name}: {value}" for name, value in rows.items() if value)
     yield ""

@@ -1,6 +1,7 @@
 """Collect the facts for the head of a transcript, masked: title, project, times, cost."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turnlog.conversation.session import Session
@@ -60,6 +61,19 @@ class TranscriptFacts:
         """The number of turns and tokens, and the cost."""
         counts = f"{plural(self.turns, 'turn')} · {plural(self.tokens, 'token')}"
         return f"{counts} · {exact_money(self.cost_usd)}"
+
+    def for_export(self) -> "TranscriptFacts":
+        """Return the facts without what has no meaning elsewhere: local paths and commands."""
+        return replace(self, project=project_name(self.project), resume=None)
+
+
+def project_name(directory: str) -> str:
+    r"""Return the last folder of a path; empty for a name into which a path was encoded.
+
+    >>> [project_name(each) for each in ("/home/ada/shop", "C:\\Users\\shop", "-home-ada-shop")]
+    ['shop', 'shop', '']
+    """
+    return "".join(re.findall(r"[/\\]([^/\\]*)[/\\]*$", directory))
 
 
 def session_facts(

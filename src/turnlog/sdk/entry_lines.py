@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, parse_json
 from turnlog.sdk.session_keys import TranscriptKey
 from turnlog.store.archive.mirror import MirrorLine
 
@@ -43,8 +43,8 @@ def encode(entry: Mapping[str, Any]) -> bytes:
 def decode(raw: bytes) -> Entry | None:
     """Return the entry on a line; None if it is not a JSON object, such as a torn line."""
     try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
+        value = parse_json(raw)
+    except ValueError:
         return None
     return value if is_object(value) else None
 

@@ -1,6 +1,5 @@
 """Descriptions of sessions from the head and tail of their files, without reading them whole."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -15,8 +14,9 @@ from turnlog.format.blocks import TextBlock, ToolResultBlock, command_text
 from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import text_in
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
-from turnlog.format.regular_files import read_regular, skipping
+from turnlog.format.regular_files import read_object, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary, Tag
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import cut_whole
@@ -236,8 +236,8 @@ def dead_sessions(store: Store) -> set[str]:
 def _claims(store: Store) -> Iterator[tuple[str, bool]]:
     """Yield the session of each client in the registry, and whether that client is running."""
     for path in store.registry.glob("*.json"):
-        with suppress(OSError, ValueError, AttributeError, OverflowError):
-            claim = json.loads(read_regular(path))
+        with suppress(ValueError, OverflowError):
+            claim = read_object(path)
             if owner := claim.get("sessionId"):
                 yield owner, is_registered_process(int(path.stem), claim.get("procStart"))
 
@@ -330,11 +330,7 @@ def _title_text(entry: Entry) -> str | None:
 
 
 def _saved_title(path: Path) -> str | None:
-    try:
-        title = json.loads(read_regular(title_file(path))).get("customTitle")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return title if isinstance(title, str) else None
+    return text_in(read_object(title_file(path)), "customTitle")
 
 
 def _typed_text(entry: User) -> str | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from turnlog.errors import Unavailable
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import is_object, text_in
+from turnlog.format.json_values import is_object, parse_json, text_in
 from turnlog.format.regular_files import read_regular
 from turnlog.store.directories import data_directory
 from turnlog.store.registry import is_session_id, seconds_in
@@ -54,7 +54,7 @@ def record_notification(session_id: str, kind: str) -> None:
 def read_notification(session_id: str) -> Notification | None:
     """Return the last notification of a session; None if there is none."""
     with suppress(OSError, ValueError, Unavailable):
-        fields = json.loads(read_regular(_file_of(session_id), LARGEST))
+        fields = parse_json(read_regular(_file_of(session_id), LARGEST))
         if is_object(fields):
             kind, at = text_in(fields, "kind"), seconds_in(fields, "at")
             return Notification(kind, at) if kind and at else None

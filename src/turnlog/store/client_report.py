@@ -4,7 +4,6 @@ The client reads the same registry (observed: 2.1.325), so it is asked only abou
 registry file has no status. The client need not be installed, and no caller waits for its answer.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
-from turnlog.format.json_values import is_array, is_object, text_in
+from turnlog.format.json_values import is_array, is_object, parse_json, text_in
 from turnlog.store.paths import Store
 
 PAUSE = 30.0
@@ -73,7 +72,7 @@ def list_running(store: Store, timeout: float = TIMEOUT) -> dict[str, ClientStat
             cwd=store.root,
             env={**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)},
         )
-        listed = json.loads(done.stdout)
+        listed = parse_json(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return _statuses(listed)

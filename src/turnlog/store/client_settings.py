@@ -3,13 +3,12 @@
 Also read how long the client keeps sessions.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object, parse_json
 from turnlog.format.jsontext import Keys, put_last, take_out
-from turnlog.format.regular_files import read_regular
+from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store
 
 KEPT_DAYS = 30
@@ -45,7 +44,7 @@ def remove_hooks(text: str, is_ours: IsOurs, event: str | None = None) -> str:
 
 def hooks_in(text: str, is_ours: IsOurs) -> Iterator[Hook]:
     """Yield turnlog's hooks in settings; raise `ValueError` if hooks have an unknown format."""
-    settings = json.loads(text)
+    settings = parse_json(text)
     events = settings.get("hooks", {}) if is_object(settings) else None
     if not is_object(events) or not all(map(is_array, events.values())):
         raise ValueError("its hooks are not in the client's format")
@@ -64,7 +63,7 @@ def hooks_in(text: str, is_ours: IsOurs) -> Iterator[Hook]:
 
 def _with_hook(text: str, event: str, command: str) -> str:
     groups = [{"hooks": [{"type": "command", "command": command}]}]
-    settings = json.loads(text)
+    settings = parse_json(text)
     if "hooks" not in settings:
         return put_last(text, [], "hooks", {event: groups})
     if event not in settings["hooks"]:
@@ -81,8 +80,5 @@ def _without_empty(keys: Keys, counts: tuple[int, ...]) -> Keys:
 
 def kept_days(store: Store) -> int:
     """Return the number of days after which the client deletes a session."""
-    try:
-        days = json.loads(read_regular(store.settings)).get("cleanupPeriodDays")
-    except (OSError, ValueError, AttributeError):
-        days = None
+    days = read_object(store.settings).get("cleanupPeriodDays")
     return days if isinstance(days, int) else KEPT_DAYS

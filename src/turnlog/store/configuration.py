@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_array
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.regular_files import read_regular
 from turnlog.store.directories import config_path, split_directories
 
@@ -24,23 +24,37 @@ def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(config_path(environment))
 
 
-def read_configuration(path: Path) -> dict[str, Any]:
+def read_configuration(path: Path) -> Fields:
     """Return the configuration; empty if there is none. Raise UsageError if it is not TOML."""
-    # Nearly every command looks for stores, and importing tomllib takes as long as a status line.
     # Unlike `Path.exists`, this does not raise if a directory on the path is not searchable.
     if not os.path.exists(path):  # noqa: PTH110
         return {}
+    try:
+        # A pipe in its place must not block every command.
+        return parse_toml(read_regular(path, LARGEST))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
+
+
+def read_section(name: str, path: Path) -> Fields:
+    """Return a table of the configuration, empty if there is none; raise UsageError if invalid."""
+    section = read_configuration(path).get(name, {})
+    if not is_object(section):
+        raise UsageError(f"{path}: [{name}] is not a table", f"$EDITOR {path}")
+    return section
+
+
+def parse_toml(content: bytes) -> Fields:
+    """Parse TOML; raise `ValueError` if it is invalid or nested too deeply."""
+    # Nearly every command looks for stores, and importing tomllib takes as long as a status line.
     import tomllib
 
     try:
-        # A pipe in its place must not block every command.
-        return tomllib.loads(read_regular(path, LARGEST).decode())
-    except FileNotFoundError:
-        return {}
+        return tomllib.loads(content.decode())
     except RecursionError as error:
-        raise UsageError(f"{path} is nested too deeply", f"$EDITOR {path}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
+        raise ValueError("nested too deeply") from error
 
 
 def store_directories(environment: Mapping[str, str] = os.environ) -> list[str]:

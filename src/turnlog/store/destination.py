@@ -6,14 +6,16 @@ is private. Files are written under temporary names first and then linked into p
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from turnlog.errors import Conflict
+from turnlog.errors import Conflict, Unavailable
 from turnlog.format.atomic import TEMPORARY_SUFFIX
 from turnlog.format.portable import set_mode
 from turnlog.format.private_files import FILE, FOLDER, create_private_folder
@@ -21,6 +23,10 @@ from turnlog.store.descriptors import LINKED, NEW, READ_FLAGS, Folder
 
 UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 """Error codes of file systems without hard links."""
+
+
+SPARE = 64 << 20
+"""Bytes of disk space that are left free."""
 
 
 class Staged(NamedTuple):
@@ -140,6 +146,15 @@ class Destination:
                     f"{path} {what}; nothing restored", "turnlog restore SESSION --into DIR"
                 )
         return error
+
+
+def require_space(folder: Path, size: int) -> None:
+    """Raise `Unavailable` if a directory has not enough space for files of `size` bytes."""
+    free = shutil.disk_usage(folder).free
+    if size + SPARE > free:
+        needed = f"{size:,} bytes and {SPARE >> 20} MiB kept free"
+        message = f"not enough space in {folder}: {needed}, but {free:,} bytes free"
+        raise Unavailable(message, f"df -h {quote(str(folder))}")
 
 
 def _link(temporary: str, name: str, folder: Folder) -> None:

@@ -11,7 +11,14 @@ from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.regular_files import is_readable, regular_paths, skipping
-from turnlog.store.paths import BY_SESSION, Store, adjacent_subagents, folder_name, sidecar_folder
+from turnlog.store.paths import (
+    BY_SESSION,
+    Store,
+    adjacent_subagents,
+    folder_name,
+    sidecar_folder,
+    subagent_meta,
+)
 from turnlog.store.symlinks import find_link, is_link, note_link, without_links
 
 NICKNAME = re.compile(r"[\w-]+")
@@ -25,7 +32,7 @@ class Footprint:
     sidecars: list[Path]
     """Files in the session's own folder: sub-agents, saved outputs, workflows, the title."""
     subagents: list[Path]
-    """Sub-agents next to the session (2.0.x)."""
+    """Sub-agents next to the session (2.0.x), and what started them."""
     backups: list[Path]
     """Copies of edited files, images and uploads in the client's own folders."""
     todos: list[Path]
@@ -111,7 +118,10 @@ def root_of(store: Store, session: Path) -> Path:
 
 def owners_in(project: Path, root: Path) -> dict[Path, str | None]:
     """Return the sub-agent files among a project's sessions (2.0.x), with the session of each."""
-    return {path: _owner(path) for path in without_links(root, adjacent_subagents(project))}
+    owners = {path: _owner(path) for path in without_links(root, adjacent_subagents(project))}
+    metas = {subagent_meta(path): owner for path, owner in owners.items()}
+    existing = without_links(root, filter(Path.is_file, metas))
+    return owners | {path: metas[path] for path in existing}
 
 
 def files_below(root: Path, folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOOL_RESULTS = "tool-results"
 SUBAGENTS = "subagents"
+META_SUFFIX = ".meta.json"
 BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
 """Folders of the store with one subfolder per session (2.1.325, and as documented)."""
 THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
@@ -204,8 +205,13 @@ def is_session_name(name: str) -> bool:
 
 
 def is_subagent_name(name: str) -> bool:
-    """Return whether a file is a sub-agent's."""
+    """Return whether a file is a sub-agent's log."""
     return name.startswith("agent-") and name.endswith(".jsonl")
+
+
+def is_subagent_file(name: str) -> bool:
+    """Return whether a file is a sub-agent's log, or records what started a sub-agent."""
+    return is_subagent_name(name) or (name.startswith("agent-") and name.endswith(META_SUFFIX))
 
 
 def folder_name(cwd: str) -> str:
@@ -245,7 +251,7 @@ def subagents_folder(session: Path) -> Path:
 
 def subagent_meta(subagent: Path) -> Path:
     """Return the file that records what started a sub-agent (2.1.97 on)."""
-    return subagent.with_suffix(".meta.json")
+    return subagent.with_suffix(META_SUFFIX)
 
 
 def set_aside(path: Path, digest: bytes) -> Path:

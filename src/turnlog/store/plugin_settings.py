@@ -4,11 +4,10 @@ The client reformats its settings whenever it writes them, and drops entries it 
 Settings are therefore compared by value, ignoring the plugin's own entries.
 """
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object, parse_json
 from turnlog.format.jsontext import put_last, take_out
 from turnlog.store.client_settings import IsOurs
 
@@ -93,7 +92,7 @@ def adopt_changes(text: str, now: Fields, names: list[str]) -> str:
 
 def parse_settings(text: str) -> Fields:
     """Return settings as JSON values; raise `ValueError` if they are not one object."""
-    settings = json.loads(text)
+    settings = parse_json(text)
     if not is_object(settings):
         raise ValueError("it is not one JSON object")
     return settings

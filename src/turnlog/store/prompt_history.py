@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from turnlog.format.decode import values_of
 from turnlog.format.json_values import is_object
-from turnlog.format.jsonl import read_lines
+from turnlog.format.jsonl import Line, read_lines
 from turnlog.store.paths import Store
 
 HASH = re.compile(r"[0-9a-f]{8,64}")
@@ -22,6 +22,7 @@ class HistoryPrompt(NamedTuple):
     project: str | None
     pastes: list[str]
     """Hashes of pasted texts of more than 1024 characters, which have files of their own."""
+    raw: bytes
 
 
 def read_history(store: Store) -> Iterator[HistoryPrompt]:
@@ -30,7 +31,7 @@ def read_history(store: Store) -> Iterator[HistoryPrompt]:
         for line in read_lines(store.history):
             for value in values_of(line):
                 if is_object(value):
-                    yield _prompt(line.number, value)
+                    yield _prompt(line, value)
 
 
 def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[HistoryPrompt]:
@@ -48,15 +49,16 @@ def paste_files(store: Store, prompts: Collection[HistoryPrompt]) -> list[Path]:
     return [path for name in sorted(names) if (path := store.pastes / name).is_file()]
 
 
-def _prompt(line: int, fields: dict[str, object]) -> HistoryPrompt:
+def _prompt(line: Line, fields: dict[str, object]) -> HistoryPrompt:
     session, project = fields.get("sessionId"), fields.get("project")
     pasted = fields.get("pastedContents")
     pastes = list(pasted.values()) if is_object(pasted) else list[object]()
     hashes = [str(paste.get("contentHash")) for paste in pastes if is_object(paste)]
     return HistoryPrompt(
-        line,
+        line.number,
         session if isinstance(session, str) else None,
         project if isinstance(project, str) else None,
         # A hash becomes a file name, so a value such as `../settings` is dropped.
         [name for name in hashes if HASH.fullmatch(name)],
+        line.raw,
     )

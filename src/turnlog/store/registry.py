@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from turnlog.errors import Unavailable
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import Fields, is_object, text_in
+from turnlog.format.json_values import Fields, is_object, parse_json, text_in
 from turnlog.format.portable import is_running
-from turnlog.format.regular_files import read_regular
+from turnlog.format.regular_files import read_object, read_regular
 from turnlog.store.paths import Store
 
 LATEST = 253_402_214_400_000
@@ -96,8 +96,8 @@ class RegistryReader:
 def read_registration(path: Path) -> Registration | None:
     """Return a client's registration; None if the file is malformed or being written."""
     fields: object = None
-    with suppress(OSError, ValueError, RecursionError):
-        fields = json.loads(read_regular(path, LARGEST))
+    with suppress(OSError, ValueError):
+        fields = parse_json(read_regular(path, LARGEST))
     if not is_object(fields) or not is_session_id(session_id := text_in(fields, "sessionId") or ""):
         return None
     return Registration(
@@ -192,8 +192,8 @@ def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: st
 def release(store: Store, session_id: str) -> None:
     """Remove this process's claim on a session, unless it has claimed another one since."""
     path = _claim_file(store)
-    with suppress(OSError, ValueError, AttributeError):
-        if json.loads(read_regular(path)).get("sessionId") == session_id:
+    with suppress(OSError):
+        if read_object(path).get("sessionId") == session_id:
             path.unlink()
 
 

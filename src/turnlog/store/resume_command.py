@@ -5,7 +5,6 @@ The client looks a session up by the directory that it is started in, so the com
 those that print it for any file call `file_command`.
 """
 
-import json
 import os
 import re
 import shlex
@@ -16,6 +15,7 @@ from pathlib import Path
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import parse_json
 from turnlog.format.jsonl import read_lines
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
@@ -138,7 +138,7 @@ def client_version(program: str) -> str | None:
         return path.name
     for folder in path.parents[:2]:
         try:
-            package = json.loads(read_regular(folder / "package.json", LARGEST))
+            package = parse_json(read_regular(folder / "package.json", LARGEST))
             version = package["version"] if "claude-code" in package["name"] else None
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -42,9 +42,14 @@ def open_stores(environment: Mapping[str, str] = os.environ) -> tuple[Store, ...
     return distinct(found)
 
 
-def store_at(path: str | Path) -> Store:
-    """Return the store at a path; the path of its `projects` folder is accepted as well."""
+def store_at(path: str | Path, may_be_new: bool = False) -> Store:
+    """Return the store at a path; the path of its `projects` folder is accepted as well.
+
+    With `may_be_new`, accept an empty directory, or a missing one in an existing directory.
+    """
     folder = Path(os.path.abspath(expand_user(str(path))))  # noqa: PTH100
+    if may_be_new and _can_begin(folder):
+        return Store(folder)
     if folder.name == "projects" and folder.is_dir() and not (folder / "projects").is_dir():
         return Store(folder.parent)
     if not folder.is_dir():
@@ -52,6 +57,12 @@ def store_at(path: str | Path) -> Store:
     if not (folder / "projects").is_dir():
         raise NotFound(f"there is no store in {folder}: it has no projects folder", WHERE)
     return Store(folder)
+
+
+def _can_begin(folder: Path) -> bool:
+    if os.path.lexists(folder):
+        return folder.is_dir() and not os.listdir(folder)
+    return folder.parent.is_dir()
 
 
 def distinct(stores: Iterable[Store]) -> tuple[Store, ...]:

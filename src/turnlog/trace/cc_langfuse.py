@@ -3,11 +3,10 @@
 The spans of cc-langfuse have random ids: only its state file shows which turns were sent.
 """
 
-import json
 from typing import Any
 
 from turnlog.conversation.session import Session
-from turnlog.format.json_values import as_object
+from turnlog.format.json_values import as_object, parse_json
 from turnlog.store.paths import Store
 from turnlog.trace.sent_state import SentState
 from turnlog.trace.spans import SpanOptions, spans_of
@@ -34,7 +33,7 @@ def ids_sent(store: Store, session: Session, options: SpanOptions) -> list[str]:
 
 def _read_state(store: Store, session: str) -> dict[str, Any]:
     try:
-        document = json.loads((store.root / "state" / "cc-langfuse_state.json").read_bytes())
+        document = parse_json((store.root / "state" / "cc-langfuse_state.json").read_bytes())
     except (OSError, ValueError):
         return {}
     return as_object(as_object(document).get(session))

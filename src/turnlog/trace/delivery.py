@@ -4,7 +4,7 @@ Only final spans are sent, each once; the progress is saved after every delivery
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -156,7 +156,7 @@ class Delivery(NamedTuple):
         session, options = self._read(job, path, before)
         turns = turns_of(session, options.past)
         foreign = self.ownership.foreign_turns(session, turns, options.past)
-        options = replace(options, excluded=foreign)
+        options = replace(options, excluded=frozenset(foreign))
         first = before.first if before else first_trace(session)
         if first is None:  # the session has no turn yet
             return SendReport(session.id)
@@ -170,11 +170,15 @@ class Delivery(NamedTuple):
             report = self._send(session, state, options)
             known = state.sent | state.refused
         # The next delivery starts reading at the first turn that still has unsent spans.
-        unsent = {span.trace.turn_number for span in spans_of(session, options, known)}
+        unsent = _turns_in(spans_of(session, options, known))
         progress.path = str(path)
         progress.seen, progress.size = job.newest.time, session.state.size
         progress.mark = mark_at(session, options, unsent, sizes) or progress.mark
-        progress.turns = max((turn.n for turn in turns_of(session, options.past)), default=0)
+        progress.turns = max((turn.n for turn in turns), default=0)
+        if any(foreign.values()) or progress.withheld:
+            unsent = _turns_in(spans_of(session, replace(options, excluded=frozenset()), known))
+            reasons = {n: reason for n, reason in foreign.items() if n in unsent}
+            progress.withheld = _withheld(progress.withheld, options.past.turns, reasons)
         _count(progress, report)
         save_progress(self.folder, target, progress)
         return report
@@ -225,6 +229,27 @@ def is_over(store: Store, path: Path) -> bool:
         return False
     is_idle = time.time() - path.stat().st_mtime > IDLE
     return is_idle or path.stem in dead_sessions(store)
+
+
+def _turns_in(spans: Iterable[Span]) -> set[int]:
+    return {span.trace.turn_number for span in spans}
+
+
+def _withheld(
+    before: Mapping[str, Sequence[int]], past: int, reasons: Mapping[int, str]
+) -> dict[str, list[int]]:
+    """Return unsent turns by the reason they are withheld: of the first `past` turns as before.
+
+    So are turns of other routes, without a reason: their own delivery gave one, or sends them.
+    """
+    found = {
+        reason: [n for n in numbers if n <= past or reasons.get(n) == ""]
+        for reason, numbers in before.items()
+    }
+    for n, reason in reasons.items():
+        if reason:
+            found.setdefault(reason, []).append(n)
+    return {reason: numbers for reason, numbers in found.items() if numbers}
 
 
 def _summed(reports: Sequence[SendReport]) -> SendReport:

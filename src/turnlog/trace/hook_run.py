@@ -27,7 +27,7 @@ def run(arguments: list[str], given: bytes | None = None) -> None:
     """
     try:
         payload = given if given is not None else sys.stdin.buffer.read(LIMIT + 1)
-        places = HookPlaces(arguments, os.environ)
+        places = HookPlaces(arguments, os.environ, payload)
         routes = capture(places)
         if len(payload) > LIMIT:
             payload = b""

@@ -27,6 +27,7 @@ from turnlog.trace.spool import HookNote
 from turnlog.trace.switch import Switches, ancestors, nearest
 from turnlog.trace.work import NOTHING, Past, Work, all_subagents
 
+SWITCHED_OFF = "worked in a directory that was switched off"
 KEPT = 2000
 """Maximum number of announcements kept per session; older turns count as unannounced."""
 
@@ -53,17 +54,22 @@ class Ownership(Struct, frozen=True):
 
     def foreign_turns(
         self, session: Session, turns: list[Work], past: Past = NOTHING
-    ) -> frozenset[int]:
-        """Return the numbers of the turns that must not be sent along this route."""
+    ) -> dict[int, str]:
+        """Return why turns must not be sent along this route, by their numbers.
+
+        The reason is empty for a turn that another route sends.
+        """
         history = load_announcements(self.folder, session.path.stem)
         announced = _announcements_of(turns, history)
         is_home = session.path.parent.name == folder_name(self.project)
-        return self._turns_off(session, turns, past) | frozenset(
-            turn.n
-            for turn in turns
-            if not self._is_current(announced.get(turn.n) or _before(history, turn))
-            or not self._owns(turn, {item.project for item in announced.get(turn.n, ())}, is_home)
-        )
+        found: dict[int, str] = {}
+        for turn in turns:
+            announcers = {item.project for item in announced.get(turn.n, ())}
+            if not self._is_current(announced.get(turn.n) or _before(history, turn)):
+                found[turn.n] = ""
+            elif (reason := self._why_foreign(turn, announcers, is_home)) is not None:
+                found[turn.n] = reason
+        return found | dict.fromkeys(self._turns_off(session, turns, past), SWITCHED_OFF)
 
     def _is_current(self, announcements: Sequence[Announcement]) -> bool:
         """Return whether this route was the project's at the time of a turn, or none was known."""
@@ -72,20 +78,27 @@ class Ownership(Struct, frozen=True):
         last = {item.route for item in own if item.time == own[-1].time}
         return not own or self.route in last
 
-    def _owns(self, turn: Work, announcers: set[str], is_home: bool) -> bool:
+    def _why_foreign(self, turn: Work, announcers: set[str], is_home: bool) -> str | None:
+        """Return why a turn is not this project's, as in `foreign_turns`; None if it is."""
         cwd = _cwd_of(turn)
         # Announced only by other projects: the turn is theirs, wherever it worked.
         if announcers and self.project not in announcers:
-            return False
+            return ""
         if cwd is None:  # early clients and other exporters write none
-            return is_home and announcers <= {self.project}
+            is_own = is_home and announcers <= {self.project}
+            return None if is_own else "recorded without a working directory"
+        owner = nearest(cwd, self.known | {self.project})
         if announcers == {self.project}:
             is_inside = self.project in ancestors(cwd)
             # After `cd` to an added directory, the turn is still this project's, unless that
             # directory belongs to another known project.
-            return is_inside or (is_home and nearest(cwd, self.known) is None)
-        # No hook announced the turn, or clients of several projects had the session open at once.
-        return nearest(cwd, self.known | {self.project}) == self.project
+            is_own = is_inside or (is_home and owner is None)
+        else:
+            # No hook announced the turn, or several projects had the session open at once.
+            is_own = owner == self.project
+        if is_own:
+            return None
+        return "" if owner in announcers else f"recorded in {cwd}, not in {self.project}"
 
     def _turns_off(self, session: Session, turns: list[Work], past: Past) -> frozenset[int]:
         """Return the turns that worked in a directory while it was switched off.

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
+from turnlog.format.regular_files import read_object
 from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
@@ -53,6 +54,8 @@ class SendProgress(Struct):
     refused: int = 0
     reason: str | None = None
     """The reason why spans were refused."""
+    withheld: dict[str, list[int]] = {}
+    """Numbers of the turns that are not sent along any route, by reason."""
     link: str | None = None
     """The URL of the last trace sent, in the backend's UI."""
     updated: str = ""
@@ -65,8 +68,8 @@ class SendProgress(Struct):
 def load_progress(folder: Path, target: str, session: str) -> SendProgress | None:
     """Return the progress of a session; None if there is none."""
     try:
-        return msgspec.json.decode(_path(folder, target, session).read_bytes(), type=SendProgress)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.convert(read_object(_path(folder, target, session)), SendProgress)
+    except msgspec.ValidationError:
         return None
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object, parse_json
 from turnlog.trace.route_capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.targets import Target, backend_of
 from turnlog.trace.trace_settings import TraceSettings, convert_settings, read_table, table_of
@@ -151,8 +151,8 @@ def _from_settings_file(credential: Credential) -> str:
     that contains another tenant's key. A rotated key arrives with the next hook.
     """
     try:
-        document = json.loads(Path(credential.file or "").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = parse_json(Path(credential.file or "").read_bytes())
+    except (OSError, ValueError):
         document = None
     for value in _values_of(document, credential.variable):
         if fingerprint(value) == credential.fingerprint:

@@ -361,13 +361,11 @@ def read_config(path: str, cache: str) -> Fields:
 
 
 def _parsed_config(path: str) -> "list[tuple[str, str]]":
-    import tomllib
-
     from turnlog.format.json_values import is_object
+    from turnlog.store.configuration import parse_toml
 
     try:
-        with open(path, "rb") as file:
-            trace = tomllib.load(file).get("trace")
+        trace = parse_toml(read_small(path)).get("trace")
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not valid: {error}") from error
     found: list[tuple[str, str]] = []

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.errors import Conflict, TurnlogError
-from turnlog.format.json_values import is_object, objects_in
+from turnlog.format.json_values import is_object, objects_in, parse_json
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.store.paths import real_path
@@ -220,8 +220,8 @@ def read_note(path: Path) -> HookNote | str | None:
     if refusal := fields.get("refused"):
         return refusal
     try:
-        document = json.loads(payload)
-    except (ValueError, RecursionError):
+        document = parse_json(payload)
+    except ValueError:
         return "the hook's payload is not JSON"
     transcript = _transcript(document)
     if transcript is None:
@@ -286,7 +286,7 @@ def _moment(path: Path) -> float:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except (OSError, ValueError):
         return None
 

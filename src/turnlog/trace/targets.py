@@ -85,6 +85,18 @@ def backend_of(settings: TraceSettings) -> Target:
 
 def target_of(settings: TraceSettings, *, is_for_hooks: bool = False) -> Target | FileTarget:
     """Return the target that the settings name; raise UsageError if it is unknown or incomplete."""
+    try:
+        target = _target_of(settings, is_for_hooks)
+        if isinstance(target, Target):
+            _ = urlsplit(target.url).port
+    except ValueError as error:
+        # The address itself may contain a password.
+        message = f"the address of the traces is not valid: {error}"
+        raise UsageError(message, "turnlog trace --help") from error
+    return target
+
+
+def _target_of(settings: TraceSettings, is_for_hooks: bool) -> Target | FileTarget:
     name = settings.to or ""
     if name in PRESETS:
         target = PRESETS[name](settings)

@@ -3,20 +3,19 @@
 The variables are turnlog's own, because the client hides OpenTelemetry's from its hooks.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from turnlog.errors import UsageError
-from turnlog.format.json_values import as_object, is_object
-from turnlog.store.configuration import configuration_file, read_configuration
+from turnlog.format.json_values import as_object, is_array, is_object, parse_json
+from turnlog.store.configuration import configuration_file, read_section
 from turnlog.trace.content import MAX_CHARS, ContentMode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.route_capture import (
@@ -45,7 +44,7 @@ class TraceSettings(Struct, frozen=True):
     """A preset such as langfuse or phoenix, a URL, or a file."""
     layout: ToolPlacement = ToolPlacement.SIBLINGS
     content: ContentMode = ContentMode.REDACTED
-    max_chars: int = MAX_CHARS
+    max_chars: Annotated[int, Meta(ge=0)] = MAX_CHARS
     user: str | None = None
     tags: tuple[str, ...] = ()
     """In a variable: comma-separated, or a JSON array."""
@@ -61,7 +60,7 @@ class TraceSettings(Struct, frozen=True):
     """The caller's span, parent of all turns, as a W3C trace context."""
     metrics: Temporality | None = None
     """The form in which metrics are sent; None turns metrics off."""
-    timeout: float = 60.0
+    timeout: Annotated[float, Meta(gt=0)] = 60.0
     """Seconds to wait for the backend's response to each batch."""
     headers: dict[str, str] = {}
     """Additional headers; in a variable: NAME=VALUE, comma-separated."""
@@ -119,7 +118,11 @@ def load_targets(
     return found
 
 
-def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
+def convert_settings(
+    known: Mapping[str, Any],
+    where: str = "a trace setting",
+    hint: str = "turnlog trace --help",
+) -> TraceSettings:
     """Convert values to settings; raise UsageError if one is invalid."""
     for name, parse in PARSERS.items():
         if isinstance(known.get(name), str):
@@ -128,13 +131,19 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
         # Not strict: in an environment variable, even a number is a string.
         return msgspec.convert(known, TraceSettings, strict=False)
     except msgspec.ValidationError as error:
-        message = f"a trace setting is not valid: {error}"
-        raise UsageError(message, "turnlog trace --help") from error
+        raise UsageError(f"{where} is not valid: {error}", hint) from error
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Return [trace] of the configuration; empty if there is none."""
-    return as_object(read_configuration(path).get("trace"))
+    """Return [trace] of the configuration; raise UsageError if a setting in it is invalid."""
+    table = read_section("trace", path)
+    where, hint = f"{path}: [trace]", f"$EDITOR {path}"
+    to = table.get("to", "")
+    if not all(isinstance(each, str) for each in (to if is_array(to) else [to])):
+        raise UsageError(f"{where} is not valid: `to` is not a target or a list of targets", hint)
+    for target in ("", *split_targets(to)):
+        convert_settings(table_of(table, target) | {"to": None}, where, hint)
+    return table
 
 
 def table_of(configured: Mapping[str, Any], to: str) -> dict[str, Any]:
@@ -149,7 +158,7 @@ def _parse_tags(text: str) -> list[str]:
     (['a', 'team:b'], ['a', 'b, c'])
     """
     try:
-        items = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+        items = parse_json(text) if text.lstrip().startswith("[") else text.split(",")
     except ValueError:  # a tag may start with a bracket
         items = text.split(",")
     tags = (str(item).strip() for item in items)
@@ -159,7 +168,7 @@ def _parse_tags(text: str) -> list[str]:
 def _parse_attributes(text: str) -> dict[str, str]:
     """Parse attributes in the format of OTEL_RESOURCE_ATTRIBUTES, or a JSON object."""
     try:
-        document = json.loads(text) if text.lstrip().startswith("{") else None
+        document = parse_json(text) if text.lstrip().startswith("{") else None
     except ValueError:
         document = None
     if is_object(document):

@@ -83,10 +83,13 @@ class ProjectVariables:
 class HookPlaces:
     """The paths of turnlog's files for a hook call, and the variables that the project sets."""
 
-    def __init__(self, arguments: "Sequence[str]", environment: "Mapping[str, str]") -> None:
+    def __init__(
+        self, arguments: "Sequence[str]", environment: "Mapping[str, str]", payload: bytes = b""
+    ) -> None:
         fixed, self.options = split_places(arguments)
         here = _working_folder()
-        named = os.path.join(here, environment.get("CLAUDE_PROJECT_DIR") or here)
+        named = environment.get("CLAUDE_PROJECT_DIR") or _folder_in(payload)
+        named = os.path.join(here, named)
         self.project = os.path.realpath(named)
         # The client may have been started through a link, whose parent directories differ.
         found = SettingsFolders((self.project, here, os.path.normpath(named)))
@@ -195,6 +198,19 @@ def _working_folder() -> str:
         return os.path.realpath(os.getcwd())
     except OSError:  # it was removed
         return os.path.sep
+
+
+def _folder_in(payload: bytes) -> str:
+    """Return the working directory in a hook's payload; empty if it names none."""
+    objects: list[list[tuple[str, Any]]] = []
+    try:
+        _parse(payload.decode(), objects.append)
+        cwd = dict(objects[-1]).get("cwd") if objects else None  # the outermost object ends last
+        if isinstance(cwd, str) and os.path.isabs(cwd) and b"\0" not in os.fsencode(cwd):
+            return cwd
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 def split_places(arguments: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":

@@ -18,6 +18,8 @@ from turnlog.errors import Unavailable
 from turnlog.web.login import Peer
 
 HOST = "127.0.0.1"
+PART = 1 << 10
+"""Maximum bytes that are parsed at once; a head may be that much longer than its limit."""
 
 
 class ServerLimits(NamedTuple):
@@ -137,7 +139,11 @@ class LimitedProtocol(H11Protocol):
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        # h11 checks the size of a head only while its end is missing, and one read may contain all
+        # of it.
+        for start in range(0, len(data), PART):
+            if not self.transport.is_closing():
+                super().data_received(data[start : start + PART])
         # The deadline counts from the first byte: a byte every few seconds does not extend it.
         if self.is_idle and "request" not in self._deadlines:
             self._wait_for_request()

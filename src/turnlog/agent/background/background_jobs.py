@@ -114,7 +114,7 @@ def read_job(name: str) -> Job | None:
     folder = jobs_folder() / name
     try:
         state = msgspec.json.decode(read_regular(folder / STATE, LARGEST), type=JobState)
-    except (OSError, ValueError, msgspec.MsgspecError):
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
     return Job(folder, state, is_locked(folder))
 

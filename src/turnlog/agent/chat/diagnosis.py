@@ -4,7 +4,6 @@ The checks are independent and repair nothing. They only read files, except that
 tested with an empty command.
 """
 
-import json
 import os
 import platform
 import shutil
@@ -31,6 +30,7 @@ from turnlog.agent.workspace.tool import ToolError
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.json_values import parse_json
 from turnlog.format.regular_files import read_regular
 from turnlog.secrets import mask
 from turnlog.store.paths import Store
@@ -142,7 +142,7 @@ def _configuration(store: Store, root: Path) -> Iterator[tuple[Path, Callable[[P
             yield path, read_settings
     for path in (store.client_state(), root / SERVERS):
         if path.exists():
-            yield path, lambda each: json.loads(read_regular(each, LARGEST))
+            yield path, lambda each: parse_json(read_regular(each, LARGEST))
 
 
 def _servers(chat: Chat) -> Iterator[Diagnosis]:

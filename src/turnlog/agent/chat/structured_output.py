@@ -1,13 +1,12 @@
 """Structured output: the model answers a prompt with a call whose input follows a JSON Schema."""
 
-import json
 from typing import Any
 
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object, parse_json
 
 NAME = "StructuredOutput"
 DESCRIPTION = """\
@@ -71,7 +70,7 @@ def read_schema(text: str | None) -> Fields | None:
 
     hint = f'{FLAG} \'{{"type": "object"}}\''
     try:
-        schema = json.loads(text)
+        schema = parse_json(text)
         Draft202012Validator.check_schema(schema)
     except ValueError as error:
         raise UsageError(f"{FLAG} is not JSON: {error}", hint) from error

@@ -5,7 +5,6 @@ the directory of each plugin, `plugins/known_marketplaces.json` that of each mar
 can only choose among them, except that a trusted project may contain a marketplace of its own.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from msgspec import Struct
 from turnlog.agent.config.plugins import NAME, Plugin, PluginSource, read_plugin
 from turnlog.agent.workspace.project_directories import LARGEST, is_within, project_root
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_object, objects_in
+from turnlog.format.json_values import Fields, is_object, objects_in, parse_json
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 
@@ -319,13 +318,13 @@ def _is_id(name: str) -> bool:
 def _read(path: Path, problems: list[str]) -> Fields:
     """Return the JSON object in a file, or an empty one; add a problem if it is unreadable."""
     try:
-        value = json.loads(read_regular(path, LARGEST))
+        value = parse_json(read_regular(path, LARGEST))
     except FileNotFoundError:
         return {}
     except OSError as error:
         problems.append(f"{path} is not loaded: {error.strerror}")
         return {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         problems.append(f"{path} cannot be read: {error}")
         return {}
     return value if is_object(value) else {}

@@ -4,7 +4,6 @@ The user installs a plugin or names it on the command line, so its content count
 unless the project contains the plugin. Files outside its directory are never part of a plugin.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from turnlog.agent.workspace.project_directories import LARGEST, SERVERS, is_within
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_array, is_object, objects_in
+from turnlog.format.json_values import Fields, is_array, is_object, objects_in, parse_json
 from turnlog.format.regular_files import read_regular
 from turnlog.text import one_line
 
@@ -195,10 +194,10 @@ def _object(path: Path, within: list[Path]) -> Fields:
     if not is_within(path, within):
         raise UsageError(f"{path} links to outside of the plugin", HINT)
     try:
-        value = json.loads(read_regular(path, LARGEST))
+        value = parse_json(read_regular(path, LARGEST))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", HINT) from error
     if not is_object(value):
         raise UsageError(f"{path} is not an object", HINT)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterable, Callable
 from typing import Any
 
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object, parse_json
 from turnlog.text import safe_json
 
 PARSE_ERROR = {"code": -32700, "message": "Parse error"}
@@ -53,8 +53,8 @@ class LineTransport:
 
     async def _take(self, line: str) -> None:
         try:
-            value: Any = json.loads(line)
-        except (ValueError, RecursionError):
+            value: Any = parse_json(line)
+        except ValueError:
             await self._refuse(None, PARSE_ERROR)
             return
         if is_message(value):

@@ -5,7 +5,6 @@ gets exactly one response, unless it is cancelled.
 """
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -18,7 +17,7 @@ from turnlog.agent.headless.prompt_lines import prompt_in
 from turnlog.agent.headless.stream_messages import encode
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, as_object, is_object
+from turnlog.format.json_values import Fields, as_object, is_object, parse_json
 from turnlog.secrets import mask_start
 
 REQUEST, RESPONSE = "control_request", "control_response"
@@ -229,8 +228,8 @@ class ControlChannel:
 
 def _decode(line: str) -> Fields:
     try:
-        value: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a hundred thousand brackets, for example
+        value: Any = parse_json(line)
+    except ValueError as error:
         shown = mask_start(line.strip(), 80)
         raise UsageError(f"Error parsing streaming input line: {shown}: {error}") from error
     if not is_object(value):

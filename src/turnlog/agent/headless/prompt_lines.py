@@ -7,7 +7,7 @@ from typing import Any
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.workspace.image_blocks import block_of
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, parse_json
 from turnlog.secrets import mask_start
 
 
@@ -22,8 +22,8 @@ async def read_prompts(lines: AsyncIterable[str]) -> AsyncIterator[Prompt]:
 
 def _read_line(line: str) -> Prompt | None:
     try:
-        value: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a hundred thousand brackets, for example
+        value: Any = parse_json(line)
+    except ValueError as error:
         raise UsageError(
             f"a line of the input is not JSON: {mask_start(line.strip(), 80)}"
         ) from error

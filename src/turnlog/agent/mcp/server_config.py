@@ -4,7 +4,6 @@ A project's servers are in `.mcp.json`. The user's servers are in the client's `
 all projects or for one.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from msgspec import Struct
 from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.errors import UsageError
-from turnlog.format.json_values import as_object, is_array, is_object
+from turnlog.format.json_values import as_object, is_array, is_object, parse_json
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import expand_user
 
@@ -85,7 +84,7 @@ def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, st
 def _given(text: str, root: Path) -> Any:
     try:
         is_json = text.lstrip().startswith("{")
-        return json.loads(text if is_json else (root / expand_user(text)).read_bytes())
+        return parse_json(text if is_json else (root / expand_user(text)).read_bytes())
     except OSError as error:
         raise UsageError(f"--mcp-config {text}: {error.strerror}", HINT) from error
     except ValueError as error:
@@ -114,12 +113,12 @@ def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> 
 
 def _load(path: Path) -> tuple[Any, list[str]]:
     try:
-        return json.loads(read_regular(path, LARGEST)), []
+        return parse_json(read_regular(path, LARGEST)), []
     except FileNotFoundError:
         return None, []
     except OSError as error:
         return None, [f"{path} is not loaded: {error.strerror}"]
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return None, [f"{path} cannot be read: {error}"]
 
 

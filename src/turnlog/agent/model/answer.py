@@ -1,11 +1,10 @@
 """Assemble a streamed message: events in, finished blocks out."""
 
-import json
 from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from turnlog.format.json_values import Fields, as_object
+from turnlog.format.json_values import Fields, as_object, parse_json
 
 ADDED = {
     "text_delta": "text",
@@ -122,7 +121,7 @@ class StreamedMessage:
 def _read_input(text: str) -> Any:
     """Parse the input of a call; a truncated answer may end in the middle of it."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         return {}
     return as_object(value)

@@ -15,7 +15,7 @@ import msgspec
 
 from turnlog.agent.model.messages_api import KEYS
 from turnlog.errors import ModelError
-from turnlog.format.json_values import Fields, as_object, is_object
+from turnlog.format.json_values import Fields, as_object, is_object, parse_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -227,15 +227,15 @@ async def _require_success(response: "httpx2.Response") -> None:
     if response.has_redirect_location:
         body = {"error": {"message": REDIRECTED}}
     else:
-        with suppress(ValueError, RecursionError):
-            body = json.loads(content)
+        with suppress(ValueError):
+            body = parse_json(content)
     raise ApiRefusal(response.status_code, body, response.headers)
 
 
 async def _events(response: "httpx2.Response") -> AsyncGenerator[Fields]:
     """Yield the events of a stream except pings; raise `ApiRefusal` for an error."""
     async for data in _data(response.aiter_bytes()):
-        event: Any = json.loads(data)
+        event: Any = parse_json(data)
         if is_object(event) and event.get("type") == "error":
             raise ApiRefusal(response.status_code, event, response.headers)
         if is_object(event) and event.get("type") != "ping":

@@ -18,7 +18,7 @@ from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
 from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import as_object, is_array, is_object
+from turnlog.format.json_values import as_object, is_array, is_object, parse_json
 from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
@@ -188,6 +188,6 @@ def _is_accepted(project: Any) -> bool:
 def _trusted_here(path: Path) -> list[str]:
     # If the file is damaged, nothing is trusted.
     with suppress(OSError, ValueError):
-        names = json.loads(path.read_bytes())
+        names = parse_json(path.read_bytes())
         return [each for each in names if isinstance(each, str)] if is_array(names) else []
     return []

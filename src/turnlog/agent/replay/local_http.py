@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, parse_json
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -162,10 +162,9 @@ class LocalHandler(BaseHTTPRequestHandler):
         # The reader has set the timeout to the rest of the request's time; restore it in full.
         self.connection.settimeout(self.server.limits.request_seconds)
         try:
-            value = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            message = "nested too deeply" if isinstance(error, RecursionError) else error
-            raise RequestError(400, "invalid_request_error", f"not JSON: {message}") from error
+            value = parse_json(body)
+        except ValueError as error:
+            raise RequestError(400, "invalid_request_error", f"not JSON: {error}") from error
         if not is_object(value):
             raise RequestError(400, "invalid_request_error", "not an object")
         if _is_deeper(value, self.server.limits.depth):

@@ -39,7 +39,7 @@ from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, ForegroundCall, Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
-from turnlog.format.json_values import Fields
+from turnlog.format.json_values import Fields, parse_json
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
@@ -340,7 +340,7 @@ def _mark_finished(path: Path) -> None:
     place = subagent_meta(path)
     # The session may have been moved meanwhile; the agent's answer counts nevertheless.
     with suppress(OSError, ValueError):
-        metadata: Fields = json.loads(place.read_bytes()) | {"finished": True}
+        metadata: Fields = parse_json(place.read_bytes()) | {"finished": True}
         write_private(place, json.dumps(metadata, separators=(",", ":")).encode())
 
 

@@ -14,7 +14,7 @@ from threading import Lock
 from time import monotonic, sleep
 
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, parse_json
 from turnlog.format.locks import lock
 from turnlog.format.private_files import create_private_folder, open_private
 from turnlog.format.regular_files import entries_of, read_regular
@@ -159,8 +159,8 @@ class TaskList:
         if is_link(path):
             return None
         try:
-            task = json.loads(read_regular(path, LARGEST))
-        except (OSError, ValueError, RecursionError):
+            task = parse_json(read_regular(path, LARGEST))
+        except (OSError, ValueError):
             return None
         return task if is_object(task) and isinstance(task.get("subject"), str) else None
 

@@ -52,7 +52,7 @@ def read_shares() -> list[ShareRecord]:
         return msgspec.json.decode(path.read_bytes(), type=list[ShareRecord])
     except FileNotFoundError:
         return []
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise Damaged(f"{path} is damaged: {error}", f"mv {path} {path}.old") from error
 
 

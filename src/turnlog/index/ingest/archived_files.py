@@ -36,7 +36,7 @@ def _sources(
         # A manifest from elsewhere may name any path, such as "../../.ssh/id_rsa".
         if manifest.problem(file):
             continue
-        folder, *_, name = PurePosixPath(file.path).parts
+        folder, name = file.path.partition("/")[0], PurePosixPath(file.path).name
         role = tuple(file.role.split("/"))
         is_agent = name.startswith("agent-") and name.endswith(".jsonl")
         is_session = len(role) == 1 and is_session_name(name)

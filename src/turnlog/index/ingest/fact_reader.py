@@ -270,13 +270,14 @@ class _Reader:
         )
 
     def _prompt_key(self, place: "_LinePlace", entry: User, text: str) -> str:
-        """Return a key that copies share: a clone has new uuids, but the same times and texts."""
+        """Return a key that copies share, also after an edit changed texts or directories."""
         at = seconds_of(given(entry.recorded_at)) or place.at
+        uuid = _first_uuid(given(entry.uuid), given(entry.forked_from))
         if at is None:
-            return given(entry.uuid) or f"{self.name}:{place.line}"
+            return uuid or f"{self.name}:{place.line}"
         # The checksum tells prompts of the same millisecond apart: two agents may be started at
         # once.
-        content = f"{given(entry.cwd)} {text}".encode(errors="replace")
+        content = (uuid or f"{given(entry.cwd)} {text}").encode(errors="replace")
         return f"{at:.3f} {zlib.crc32(content):08x}"
 
     def _read_result(
@@ -332,7 +333,8 @@ class _Reader:
     def _add_said(self, place: "_LinePlace", view: Glance, body: GlanceBody) -> None:
         facts, name, usage = self.facts, body.id, body.usage
         # The id of the API is the same in all copies and lines of a message, so it counts once.
-        key = name or facts.carry.loose or _first_uuid(view) or f"{self.name}:{place.line}"
+        key = name or facts.carry.loose or _first_uuid(view.uuid, view.forked_from)
+        key = key or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         # A message is written as one line per block, each with its id and usage.
         if known := facts.said.get(key):
@@ -488,9 +490,9 @@ def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
 BEGINNING = ASKING | LOCAL
 
 
-def _first_uuid(view: Glance) -> str | None:
+def _first_uuid(uuid: str | None, origin: ForkedFrom | None) -> str | None:
     """Return the uuid that an entry had before it was cloned."""
-    return (view.forked_from and given(view.forked_from.message_uuid)) or view.uuid
+    return (given(origin.message_uuid) if origin else None) or uuid
 
 
 def _is_cloned(uuid: str | None, origin: ForkedFrom) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 from turnlog.index.semantic.endpoint_model import EndpointModel, read_endpoint
 from turnlog.index.semantic.static_model import static_model
 from turnlog.index.semantic.vector_codes import StoredVector
-from turnlog.store.configuration import configuration_file, read_configuration
+from turnlog.store.configuration import configuration_file, read_section
 
 KINDS = ("title", "prompt", "answer", "summary")
 """Kinds of texts that say what a conversation is about. Calls and results are mostly code."""
@@ -30,9 +30,7 @@ class EmbeddingModel(Protocol):
 def configured_model(environment: Mapping[str, str] = os.environ) -> EmbeddingModel:
     """Return the model that the configuration names; by default the static model."""
     path = configuration_file(environment)
-    endpoint = read_endpoint(
-        read_configuration(path).get("semantic"), environment, f"$EDITOR {path}"
-    )
+    endpoint = read_endpoint(read_section("semantic", path), environment, f"$EDITOR {path}")
     return EndpointModel(endpoint) if endpoint else static_model()
 
 

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from turnlog.errors import Unavailable, UsageError
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, parse_json
 from turnlog.index.semantic.vector_codes import StoredVector, quantize
 from turnlog.secrets import mask
 
@@ -94,20 +94,16 @@ class EndpointModel:
 
     def _decoded(self, content: bytes) -> Any:
         try:
-            return json.loads(content)
-        except (ValueError, RecursionError) as error:
+            return parse_json(content)
+        except ValueError as error:
             raise self._failure("something other than JSON") from error
 
     def _failure(self, answer: str) -> Unavailable:
         return Unavailable(f"{self.endpoint.url} answered with {answer}", self.endpoint.hint)
 
 
-def read_endpoint(settings: Any, environment: Any, hint: str) -> Endpoint | None:
+def read_endpoint(settings: Fields, environment: Any, hint: str) -> Endpoint | None:
     """Return the endpoint that a configuration names, if any; raise UsageError if it is invalid."""
-    if settings is None:
-        return None
-    if not is_object(settings):
-        raise UsageError("[semantic] is not a table", hint)
     named = {name: settings.get(name) for name in ("endpoint", "model", "key_env")}
     wrong = [name for name, value in named.items() if not isinstance(value, str | None)]
     if wrong:

@@ -8,13 +8,11 @@ from turnlog.render.charts.svg import (
     WIDTH,
     ChartOptions,
     chart,
-    clipped,
     element,
     empty_chart,
     exact,
     linked,
     safe_text,
-    shortened,
 )
 
 CELL = 26
@@ -23,9 +21,8 @@ NARROWEST = 3.0
 """Cells below this width are merged into one."""
 TEXT_FROM = 34.0
 """Cells from this width on have a label."""
-FONT_SIZES = (13.0, 22.0)
-"""Font sizes on wide and narrow screens, as in charts.css."""
 LEVELS = 6
+XHTML = "http://www.w3.org/1999/xhtml"
 PathLink = Callable[[tuple[str, ...]], str | None]
 
 
@@ -123,17 +120,14 @@ def _cell(
         data_value=exact(cell.value),
         data_level=level,
     )
-    text = _text(cell, left + 5, level * CELL + 17, width - 9) if width >= TEXT_FROM else ""
+    link = frame.link(path) if frame.link else None
     # Put the text beside the link: an accessible link name must contain its text, which may be cut.
-    return linked(shape, frame.link(path) if frame.link else None) + text
+    return linked(shape, link) + (_label(cell, span, level) if width >= TEXT_FROM else "")
 
 
-def _text(cell: FlameCell, x: float, y: float, room: float) -> str:
-    """Return the label of a cell, shortened for both wide and narrow screens."""
-    name = cell.label or cell.name
-    wide, narrow = (shortened(name, room, size) for size in FONT_SIZES)
-    if wide == narrow:
-        return clipped(wide, x, y, room, "tl-in-cell")
-    # CSS cannot shorten text in SVG, so the style sheet shows one of two texts.
-    texts = ((wide, "tl-in-cell tl-on-wide"), (narrow, "tl-in-cell tl-on-narrow"))
-    return "".join(clipped(text, x, y, room, class_) for text, class_ in texts)
+def _label(cell: FlameCell, span: tuple[float, float], level: int) -> str:
+    """Return the label of a cell as HTML, which CSS can shorten in any font, unlike text in SVG."""
+    left, width = span
+    box = element("div", safe_text(cell.label or cell.name), xmlns=XHTML, class_="tl-in-cell")
+    place = {"x": left + 5, "y": level * CELL, "width": width - 9, "height": CELL - 1}
+    return element("foreignObject", box, **place)

@@ -20,7 +20,8 @@ WIDTH: Final = 720
 """Width of the coordinate system; pages scale a chart to the available space."""
 BASE: Final = 22
 """Space above the base line of a clipped text, enough for the larger text on narrow screens."""
-NARROW = frozenset("ijlftrI.,:;'|!()[]/ -")
+NARROW = frozenset("ijlftrI.,:;'!()[]/ -")
+WIDE = frozenset("mwMW@%#+<=>^~…—")
 PLAIN = re.compile(r"[\w .,:;/()$%+-]*", re.ASCII)
 """Text that escaping does not change."""
 Value = float | int | None
@@ -122,38 +123,18 @@ def clipped(text: str, x: float, y: float, width: float, class_: str = "") -> st
     return element("svg", inner, x=x, y=y - BASE, width=max(width, 0.0), height=BASE + 8)
 
 
-def shortened(text: str, width: float, size: float) -> str:
-    """Return the start of a text that fits into a width at a font size, with an ellipsis if cut.
-
-    Widths of characters are estimates for proportional fonts that err on the wide side.
-
-    >>> shortened("invoices.py", 60, 13), shortened("日本語", 30, 13), shortened("a", 60, 13)
-    ('invoic…', '日…', 'a')
-    """
-    if text_width(text, size) <= width:
-        return text
-    room = width / size - _ems("…")
-    for place, character in enumerate(text):
-        room -= _ems(character)
-        if room < 0:
-            return f"{text[:place].rstrip()}…"
-    return text
-
-
 def text_width(text: str, size: float) -> float:
-    """Estimate the width of a text at a font size; err on the wide side."""
+    """Return the width of a text at a font size in the widest of the usual fonts, DejaVu Sans."""
     return size * sum(map(_ems, text))
 
 
 def _ems(character: str) -> float:
     """Return the width of a character, in units of the font size."""
-    if east_asian_width(character) in "WF":
-        return 1.0
+    if east_asian_width(character) in "WF" or character in WIDE:
+        return 1.02
     if character in NARROW:
-        return 0.36
-    if character in "mwMW@%…—" or character.isupper():
-        return 0.9 if character in "mwMW@%…—" else 0.72
-    return 0.62
+        return 0.42
+    return 0.79 if character.isupper() or character == "&" else 0.64
 
 
 def mark(

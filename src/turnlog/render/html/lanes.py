@@ -1,6 +1,6 @@
 """Sub-agents of a session: their rows, and their activity as lanes of a timeline."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from itertools import islice
 
@@ -18,6 +18,7 @@ from turnlog.secrets import mask
 GAP = timedelta(seconds=60)
 """Silence after which a lane counts as idle."""
 MOST_LANES = 200
+FIGURES = ("calls", "errors", "tokens", "cost_usd", "models")
 
 
 def find_agent(session: Session, agent_id: str) -> SubAgent:
@@ -51,19 +52,22 @@ def agent_page(session: Session, agent_id: str, options: PageOptions | None = No
 def lanes_of(pages: SessionPages) -> list[Fields]:
     """Return one lane for the session and one for each sub-agent, with its spans of activity."""
     session = pages.session
-    branch = [node for turn in pages.turns for node in turn.nodes]
-    lanes = [{"id": None, "label": "session", "line": None, **_activity(session, branch)}]
+    spans = _spans(node for turn in pages.turns for node in turn.nodes)
+    main = {"id": None, "label": "session", "line": None, "spans": spans}
+    # The figures of the page's head: those of the branch.
+    facts = pages.facts()
+    lanes = [main | {name: facts[name] for name in FIGURES}]
     for about in pages.agents()[:MOST_LANES]:
         inner = session.open_subagent(find_agent(session, about["id"]))
-        lanes.append(about | _activity(inner, inner.tree.chain))
+        lanes.append(about | _activity(inner))
     return lanes
 
 
-def _activity(session: Session, nodes: Sequence[ChainNode]) -> Fields:
+def _activity(session: Session) -> Fields:
     said = [message for message in session.messages if not message.is_synthetic]
     usage = usage_view(said)
     return {
-        "spans": _spans(nodes),
+        "spans": _spans(session.tree.chain),
         "calls": len(session.calls),
         "errors": sum(call.has_failed for call in session.calls),
         "tokens": sum(getattr(usage, name) for name in usage.__struct_fields__),

@@ -26,6 +26,7 @@ from turnlog.format.entries import User
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
+from turnlog.render.session_facts import project_name
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
@@ -84,7 +85,8 @@ class PageOptions:
     store: Store | None = None
     """The session's store, which the resume command names unless the client reads it by default.
 
-    None in exports: the path would be of no use elsewhere.
+    None in exports, which have no such command and no path of the project: both are of no use
+    elsewhere.
     """
 
 
@@ -212,19 +214,19 @@ class SessionPages:
         session, blocks = self.session, self._blocks
         about = describe(locate_session(session.path))
         cost = total_cost(blocks)
-        project = mask(about.cwd or "")
+        project, store = mask(about.cwd or ""), self.options.store
         models = session.models if self.is_active else models_of(self.turns)
         return {
             "id": session.id,
             "title": mask(about.title or session.slug or session.id),
             "slug": mask(session.slug or ""),
-            "project": project,
+            "project": project if store else project_name(project),
             "branch": mask(about.branch or ""),
             "models": sorted(map(mask, models)),
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": file_command(session.path, project or None, self.options.store),
+            "resume": file_command(session.path, project or None, store) if store else None,
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,

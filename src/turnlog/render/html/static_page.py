@@ -26,7 +26,7 @@ MARKS = {"+": "added", "-": "removed", "@": "place"}
 
 def write_static_file(session: Session, file: BinaryIO, options: FileOptions) -> None:
     """Write a page without scripts, with secrets masked; its footer says how many."""
-    facts = session_facts(session)
+    facts = session_facts(session).for_export()
     frame = Frame(f"{_title(facts)} · turnlog", static_style(), _header(facts))
     frame.write_start(file)
     writer = _StaticWriter(session, options)
@@ -98,7 +98,6 @@ def _header(facts: TranscriptFacts) -> str:
         "Time": facts.period,
         "Size": facts.size,
         "Models": ", ".join(facts.models),
-        "Resume": facts.resume,
     }
     shown = (f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items() if value)
     return f"<header><h1>{_text(_title(facts))}</h1>\n<dl>{''.join(shown)}</dl></header>"

@@ -8,15 +8,23 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_name
+from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_file
 
 LONGEST_NAME = 255
 """In bytes: the limit of common file systems for one component."""
 LONGEST_PATH = 1024
 DEEPEST = 16
-SUBAGENT_FILES = (".jsonl", ".meta.json")
-RUN_BY_CLIENT = "session-env"
-"""Folder of shell scripts that the client sources before each command; never restored."""
+RUN_BY_CLIENT = re.compile(r"session-env/|(.*/)?workflows/(.*/)?scripts/", re.I | re.S)
+"""Shell scripts that the client sources before each command, and scripts of workflows.
+
+On macOS and Windows, `Workflows/SCRIPTS` is the same folder.
+"""
+HISTORY = "history.jsonl"
+SHARED = re.compile(
+    r"history\.jsonl|plans/[\w-]{1,200}(\.[0-9a-f]{8}\.theirs)?\.md|paste-cache/[0-9a-f]{8,64}\.txt",
+    re.A,
+)
+"""Files that sessions share: the prompt history, plans and pasted texts."""
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 """The client's session ids (observed: 1.0.60 to 2.1.325)."""
 RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.I)
@@ -68,6 +76,12 @@ def path_problem(session: str, path: str) -> str | None:
     return None if _is_of_session(session, parts) else "is not a file of this session"
 
 
+def archived_problem(session: str, path: str) -> str | None:
+    """Return why an archived session may not have a path: its own, or one that sessions share."""
+    is_shared = is_session_id(session) and SHARED.fullmatch(path)
+    return None if is_shared else path_problem(session, path)
+
+
 def session_problem(session: str) -> str | None:
     """Return why an archive may not contain a session with this id; None if it may."""
     if problem := name_problem(session):
@@ -104,8 +118,8 @@ def collisions(paths: Iterable[str]) -> Iterator[str]:
 
 
 def is_run_by_client(path: str) -> bool:
-    """Return whether the client would execute a file of the session."""
-    return path.split("/", 1)[0] == RUN_BY_CLIENT
+    """Return whether the client would execute a file of the session; it is never written."""
+    return RUN_BY_CLIENT.match(path) is not None
 
 
 def is_session_id(name: str) -> bool:
@@ -118,14 +132,14 @@ def is_session_id(name: str) -> bool:
 def _is_of_session(session: str, parts: list[str]) -> bool:
     match parts:
         case ["projects", project, name]:
-            is_own = name == f"{session}.jsonl" or is_subagent_name(name)
+            is_own = name == f"{session}.jsonl" or is_subagent_file(name)
             return not project.startswith(".") and is_own
         case ["projects", project, folder, name] if folder == SUBAGENTS:
-            return not project.startswith(".") and is_subagent_name(name)
+            return not project.startswith(".") and is_subagent_file(name)
         case ["projects", project, folder, below, *_, name] if (
             # Programs may name sessions as they like. Even in a folder called `memory`, the client
             # does not read such a file as a note.
-            below == SUBAGENTS and name.startswith("agent-") and name.endswith(SUBAGENT_FILES)
+            below == SUBAGENTS and is_subagent_file(name)
         ):
             return not project.startswith(".") and folder == session
         case ["projects", project, folder, *below]:

@@ -27,7 +27,7 @@ from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line
 from turnlog.format.locks import lock
 from turnlog.format.portable import NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
-from turnlog.store.archive.allowed_paths import path_problem, session_problem
+from turnlog.store.archive.allowed_paths import HISTORY, archived_problem, session_problem
 from turnlog.store.archive.objects import (
     Chunk,
     Objects,
@@ -74,6 +74,11 @@ class ArchivedFile(Struct, omit_defaults=True):
         return FileState(self.inode, self.size, self.mtime_ns)
 
     @property
+    def is_history(self) -> bool:
+        """True for the prompt history, of which only the session's own lines are archived."""
+        return self.path == HISTORY
+
+    @property
     def role(self) -> str:
         """Its path below the project's folder, which stays the same when the session moves."""
         parts = self.path.split("/")
@@ -113,7 +118,7 @@ class ArchiveManifest(Struct, omit_defaults=True):
 
     def problem(self, file: ArchivedFile) -> str | None:
         """Return why a file must not be restored or shown under its path; None if it may."""
-        return path_problem(self.session, file.path)
+        return archived_problem(self.session, file.path)
 
     def is_transcript(self, file: ArchivedFile) -> bool:
         return file.path.startswith("projects/") and file.role == f"{self.session}.jsonl"
@@ -213,7 +218,8 @@ class Archive:
     def save(self, manifest: ArchiveManifest) -> None:
         raw = encode_sound(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
-        write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
+        path = self.sessions / f"{manifest.session}.json"
+        write_atomic(path, envelope + b"\n", is_clearing=False)
 
     def remove(self, session: str, consent: Consent = require_yes) -> int:
         """Delete a session permanently, with the objects only it uses; return the bytes freed.

@@ -185,7 +185,7 @@ class SessionMirror:
         name = hash_of(raw)
         path = self.archive.objects.path(name)
         if not path.is_file():
-            write_atomic(path, zstd.compress(raw, LEVEL))
+            write_atomic(path, zstd.compress(raw, LEVEL), is_clearing=False)
             sync_folder(path.parent)
         return Chunk(name, len(raw))
 

@@ -50,7 +50,7 @@ class ObjectWriter:
         name = hash_of(raw)
         if name not in self.known and name not in self.new:
             packed = zstd.compress(raw, LEVEL)
-            write_atomic(self.objects.path(name), packed)
+            write_atomic(self.objects.path(name), packed, is_clearing=False)
             self.new[name] = len(packed)
         return Chunk(name, len(raw))
 

@@ -5,21 +5,30 @@ layouts of session files, every piece is compared with its hash, and the total s
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
-from turnlog.store.archive.allowed_paths import collision, is_run_by_client, session_problem
+from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound
+from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_object
+from turnlog.format.jsonl import append_lines
+from turnlog.format.private_files import FILE
+from turnlog.store.archive.allowed_paths import (
+    HISTORY,
+    SHARED,
+    collision,
+    is_run_by_client,
+    session_problem,
+)
 from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.objects import hash_of
-from turnlog.store.destination import Destination
+from turnlog.store.destination import Destination, require_space
 
-SPARE = 64 << 20
-"""Bytes of disk space that a restore leaves free."""
+FILE_HISTORY = "file-history/"
+"""Folder of the copies that the client makes of files before it edits them."""
 
 
 class Restored(NamedTuple):
@@ -78,15 +87,17 @@ def restore_session(
     files = manifest.current
     _require_valid(archive, manifest, files, max_size)
     left_out = [file.path for file in files if is_run_by_client(file.path)]
-    restored = [file for file in files if not is_run_by_client(file.path)]
+    prompts = _prompts(archive, manifest, files)
+    restored = [f for f in files if not (is_run_by_client(f.path) or f.is_history)]
     with Destination(root) as destination:
+        prompts = _missing_lines(destination, prompts)
         kept = {file.path for file in restored if _exists_unchanged(destination, file, manifest)}
         missing = [file for file in restored if file.path not in kept]
-        _require_space(root, sum(file.size for file in missing))
+        require_space(root, sum(file.size for file in missing))
         times = [None if is_kept_fresh else _sane_time(file.mtime_ns) for file in missing]
         staged = [
             destination.write(
-                file.path.split("/"), _content(archive, manifest, file), file.mode, moment
+                file.path.split("/"), _content(archive, manifest, file), _mode_of(file), moment
             )
             for file, moment in zip(missing, times, strict=True)
         ]
@@ -95,8 +106,11 @@ def restore_session(
         pairs = zip(staged, missing, strict=True)
         for written, _ in sorted(pairs, key=lambda pair: manifest.is_transcript(pair[1])):
             destination.put_in_place(written)
+        if prompts:
+            append_lines(root / HISTORY, prompts)
     existing = [root / path for path in sorted(kept)]
-    return Restored(sorted(written.path for written in staged), existing, left_out)
+    changed = [*(each.path for each in staged), *([root / HISTORY] if prompts else [])]
+    return Restored(sorted(changed), existing, left_out)
 
 
 def _with_title(archive: Archive, text: str) -> list[ArchiveManifest]:
@@ -131,6 +145,27 @@ def _require_valid(
                 raise _with_path(error, manifest, file) from error
 
 
+def _prompts(archive: Archive, manifest: ArchiveManifest, files: list[ArchivedFile]) -> list[bytes]:
+    """Return a session's lines of the prompt history; raise `Damaged` if one is not its own."""
+    lines = [line for file in files if file.is_history for line in archive.lines(file)]
+    for line in lines:
+        names = [value.get("sessionId") if is_object(value) else None for value in values_of(line)]
+        if names != [manifest.session]:
+            message = f"line {line.number} is no prompt of this session; nothing restored"
+            raise Damaged(f"{manifest.session}: {HISTORY}: {message}")
+    return [line.raw for line in lines]
+
+
+def _missing_lines(destination: Destination, lines: list[bytes]) -> list[bytes]:
+    """Return those lines that the prompt history lacks."""
+    descriptor = destination.open_existing([HISTORY]) if lines else None
+    if descriptor is None:
+        return lines
+    with os.fdopen(descriptor, "rb") as file:
+        known = {line.rstrip() for line in file}
+    return [line for line in lines if line.rstrip() not in known]
+
+
 def _content(archive: Archive, manifest: ArchiveManifest, file: ArchivedFile) -> Iterator[bytes]:
     """Yield the content of a file, comparing each piece with its hash again."""
     try:
@@ -151,18 +186,18 @@ def _exists_unchanged(
     if descriptor is None:
         return False
     with os.fdopen(descriptor, "rb") as there:
-        if all(hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces):
+        # Sessions share plans: another one may have changed it.
+        if SHARED.fullmatch(file.path) or all(
+            hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces
+        ):
             return True
     hint = f"turnlog restore {quote(manifest.session)} --into DIR"
     raise Conflict(f"{destination.root / file.path} already exists with different content", hint)
 
 
-def _require_space(root: Path, size: int) -> None:
-    free = shutil.disk_usage(root).free
-    if size + SPARE > free:
-        raise Unavailable(
-            f"not enough space in {root}: {size:,} bytes needed, {free:,} free", f"df -h {root}"
-        )
+def _mode_of(file: ArchivedFile) -> int:
+    """Return the mode of a restored file: only a copy of an edited script may be executable."""
+    return file.mode if file.path.startswith(FILE_HISTORY) else FILE
 
 
 def _sane_time(mtime_ns: int) -> int:

@@ -4,6 +4,7 @@ Only a new sub-agent file outside its session's folder is opened: its entries na
 """
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,9 +14,21 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
-from turnlog.format.regular_files import entries_of, is_folder, is_regular
-from turnlog.store.archive.allowed_paths import is_session_id, session_problem
-from turnlog.store.paths import BY_SESSION, SUBAGENTS, Store, is_session_name, is_subagent_name
+from turnlog.format.regular_files import entries_of, is_folder, is_regular, open_regular
+from turnlog.store.archive.allowed_paths import HISTORY, SHARED, is_session_id, session_problem
+from turnlog.store.paths import (
+    BY_SESSION,
+    META_SUFFIX,
+    SUBAGENTS,
+    Store,
+    is_session_name,
+    is_subagent_file,
+)
+from turnlog.store.symlinks import find_link
+
+SLUG = re.compile(rb'"slug":"([\w-]+)"')
+BLOCK = 8 << 20
+"""Bytes to read at once."""
 
 
 class Found(NamedTuple):
@@ -49,12 +62,36 @@ def files_by_session(
             _add(entry, found[name])
     relative = {name: _relative(files, store.root) for name, files in found.items()}
     for path, file in _relative(loose, store.root).items():
-        name = owners.get(path) or _owner(store.root / path)
+        log = path.removesuffix(META_SUFFIX) + ".jsonl" if path.endswith(META_SUFFIX) else path
+        name = owners.get(log) or _owner(store.root / log)
         if name and session_problem(name) is None:
             relative.setdefault(name, {})[path] = file
         elif ownerless is not None and file.state.size:
             ownerless.append(path)
     return relative
+
+
+def shared_files(store: Store) -> Files:
+    """Return the files that sessions share: the prompt history, plans and pasted texts."""
+    files: Files = {}
+    entries = [each for each in _entries(store.root) if each.name == HISTORY]
+    for folder in (store.plans, store.pastes):
+        if not find_link(store.root, folder):
+            entries += _entries(folder)
+    for entry in entries:
+        if is_regular(entry) and not entry.is_symlink():
+            _add(entry, files)
+    found = _relative(files, store.root)
+    return {path: file for path, file in found.items() if SHARED.fullmatch(path)}
+
+
+def slugs_in(transcript: Path) -> set[str]:
+    """Return the nicknames of a session, which name its plans, without decoding its lines."""
+    slugs: set[str] = set()
+    with suppress(OSError), open_regular(transcript) as file:
+        while lines := file.readlines(BLOCK):
+            slugs.update(map(bytes.decode, SLUG.findall(b"".join(lines))))
+    return slugs
 
 
 def _add_by_session(store: Store, found: dict[str, Files]) -> None:
@@ -86,7 +123,7 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
 
 def _add_subagents(folder: str, loose: Files) -> None:
     for entry in _entries(folder):
-        if is_subagent_name(entry.name) and is_regular(entry) and not entry.is_symlink():
+        if is_subagent_file(entry.name) and is_regular(entry) and not entry.is_symlink():
             _add(entry, loose)
 
 

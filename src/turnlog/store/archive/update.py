@@ -5,10 +5,12 @@ If a file has grown, its archived part is compared by hash, and the new bytes be
 
 import os
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
-from turnlog.store.archive.allowed_paths import path_problem
+from turnlog.store.archive.allowed_paths import HISTORY, archived_problem, is_session_id
 from turnlog.store.archive.archive import (
     Archive,
     ArchivedFile,
@@ -25,10 +27,17 @@ from turnlog.store.archive.archive import (
 )
 from turnlog.store.archive.object_writer import ObjectWriter, cut
 from turnlog.store.archive.objects import PIECE, Chunk, hash_of
-from turnlog.store.archive.session_groups import Files, Found, files_by_session
+from turnlog.store.archive.session_groups import (
+    Files,
+    Found,
+    files_by_session,
+    shared_files,
+    slugs_in,
+)
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.prompt_history import HistoryPrompt, read_history
 from turnlog.store.stores import AnyStores, each_store
 
 SMALL = PIECE // 4
@@ -174,6 +183,11 @@ class _Run:
         owners = {file.path: m.session for m in self.manifests.values() for file in m.files}
         ownerless: list[str] = []
         found = files_by_session(Store(self.root), owners, ownerless)
+        self.shared = shared_files(Store(self.root))
+        self.plans = [path for path in self.shared if path.startswith("plans/")]
+        self.prompts: dict[str | None, list[HistoryPrompt]] = {}
+        for prompt in read_history(Store(self.root)) if HISTORY in self.shared else ():
+            self.prompts.setdefault(prompt.session, []).append(prompt)
         chosen = [name for name in found if name not in left_out]
         self.jobs = [job for name in chosen if (job := self._job(name, found[name]))]
         self.dropped: set[str] = set()
@@ -196,6 +210,8 @@ class _Run:
     def _job(self, session: str, found: Files) -> ArchiveJob | None:
         manifest = self.manifests.get(session)
         known = {file.path: file for file in manifest.files} if manifest else {}
+        if is_session_id(session):
+            found |= self._shared_of(session, found, known)
         changed = {
             path: known.get(path)
             for path, file in found.items()
@@ -209,6 +225,29 @@ class _Run:
                 return None
         is_new = changed or has_moved or is_elsewhere
         return ArchiveJob(session, manifest, found, changed) if is_new else None
+
+    def _shared_of(self, session: str, found: Files, known: dict[str, ArchivedFile]) -> Files:
+        """Return the plans and pasted texts of a session, and its lines of the prompt history."""
+        prompts = self.prompts.get(session, [])
+        paths = {path for path in known if path != HISTORY}
+        paths |= {f"paste-cache/{paste}.txt" for prompt in prompts for paste in prompt.pastes}
+        if self.plans:
+            changed = [
+                path
+                for path, file in found.items()
+                if path.endswith(f"/{session}.jsonl")
+                and not self._is_archived(file, known.get(path))
+            ]
+            slugs = {slug for path in changed for slug in slugs_in(self.root / path)}
+            starts = tuple(f"plans/{slug}{end}" for slug in slugs for end in (".", "-agent-"))
+            paths |= {path for path in self.plans if path.startswith(starts)}
+        files = {path: self.shared[path] for path in paths & self.shared.keys()}
+        if prompts:
+            # The file changes with every prompt of every session: a checksum of the session's own
+            # lines takes the place of its inode.
+            raw = _lines_of(prompts)
+            files[HISTORY] = Found(FileState(zlib.crc32(raw), len(raw), 0), 0o600)
+        return files
 
     def _is_behind(self, found: Files, manifest: ArchiveManifest) -> bool:
         """Return whether a mirrored session has entries that the store does not have.
@@ -237,10 +276,13 @@ class _Run:
         for path, old in job.changed.items():
             try:
                 path.encode()
-                if problem := path_problem(job.session, path):
+                if problem := archived_problem(job.session, path):
                     self.done.unread.append(Unread(path, f"it {problem}"))
                     continue
-                copies[path] = self._copy(self.root / path, job.found[path], old)
+                if path == HISTORY:
+                    copies[path] = self._copy_prompts(job.session, job.found[path])
+                else:
+                    copies[path] = self._copy(self.root / path, job.found[path], old)
             except FileNotFoundError:
                 continue
             except UnicodeEncodeError:
@@ -258,6 +300,11 @@ class _Run:
             start = file.seek(sum(piece.size for piece in kept))
             new = [self.writer.put(raw) for raw in cut(file, state.size - start)]
         return _Copied(found._replace(state=state), now, kept, new)
+
+    def _copy_prompts(self, session: str, found: Found) -> _Copied:
+        raw = _lines_of(self.prompts[session])
+        new = [self.writer.put(piece) for piece in cut(BytesIO(raw), len(raw))]
+        return _Copied(found, time.time_ns(), [], new)
 
     def _unchanged_pieces(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
         """Return the leading pieces of a file that are unchanged."""
@@ -310,6 +357,11 @@ class _Run:
         there = (writer.known | writer.new).items()
         done.all_written = sum(size for name, size in there if name not in self.dropped)
         return done
+
+
+def _lines_of(prompts: list[HistoryPrompt]) -> bytes:
+    """Return the lines of prompts, without one that is just being written."""
+    return b"".join(prompt.raw for prompt in prompts if prompt.raw.endswith(b"\n"))
 
 
 def _is_older(found: Files, manifest: ArchiveManifest) -> bool:

@@ -1,6 +1,5 @@
 """Convert Jupyter notebooks to content blocks: cells with their outputs."""
 
-import json
 import os
 from io import BufferedReader
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from turnlog.agent.tools.files.text_files import decode
 from turnlog.agent.workspace.image_blocks import block_of
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, parse_json
 
 LARGEST = 64 << 20
 """Maximum size of a notebook in bytes; the same as for other files that can be changed."""
@@ -32,7 +31,7 @@ def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
 def parse(text: str, path: Path) -> Fields:
     """Parse the JSON of a notebook."""
     try:
-        notebook = json.loads(text)
+        notebook = parse_json(text)
     except ValueError as error:
         raise ToolError(f"{path} is not a notebook: {error}") from error
     if not is_object(notebook) or not is_array(notebook.get("cells")):

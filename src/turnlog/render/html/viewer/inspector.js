@@ -58,6 +58,11 @@ export class Inspector {
     }
   }
 
+  /** Show the figures of what a live session has appended; other tabs have none. */
+  refresh() {
+    if (this.tab === "message") this.show();
+  }
+
   message() {
     const selection = this.selection;
     if (!selection) return this.session();
@@ -106,10 +111,8 @@ export class Inspector {
   }
 
   commands(row) {
-    const { session } = this.viewer.store.head;
-    const place = row?.line ? ` --line ${row.line}` : "";
-    const about = row?.line ? [`turnlog raw ${session.id}${place}`] : [`turnlog check ${session.id}`, `turnlog cost ${session.id} --carrying`, `turnlog export ${session.id} -o session.html`];
-    const lines = [`turnlog show ${session.id}${place}`, ...about, ...(session.resume ? [session.resume] : [])];
+    const lines = this.viewer.source.commands?.(this.viewer.store.head.session, row?.line);
+    if (!lines) return [];
     return [heading("commands"), ...lines.map((line) => el("div", { class: "tl-command" }, textElement("code", "", line), copyButton(line)))];
   }
 

@@ -23,6 +23,17 @@ export class Lanes {
     if (!isShown || this.isLoaded) return;
     this.isLoaded = true;
     this.pane.replaceChildren(el("p", { class: "tl-quiet", text: "loading …" }));
+    await this.load();
+  }
+
+  /** Draw the lanes again, now or when they are shown: the session has grown. */
+  async refresh() {
+    if (!this.isLoaded) return;
+    this.isLoaded = !this.pane.classList.contains("tl-hidden");
+    if (this.isLoaded) await this.load();
+  }
+
+  async load() {
     try {
       this.draw(await this.lanes());
     } catch (error) {

@@ -219,6 +219,15 @@ export class Transcript {
     if (wasAtEnd) this.list.showEnd();
   }
 
+  /** Keep a row selected that other rows were inserted before, as at the end of a growing turn. */
+  async follow({ t, index, row }) {
+    const page = await this.store.wholePage(t);
+    const isSame = (each) => each?.type === row.type && each.line === row.line && each.id === row.id;
+    if (!page || isSame(page.rows[index]) || this.selected?.t !== t || this.selected.index !== index) return;
+    this.selected.index = Math.max(0, page.rows.findIndex(isSame));
+    this.loaded([t]);
+  }
+
   /** Show and select the row of a line. */
   async goToLine(line, t) {
     const page = await this.store.wholePage(t);

@@ -3,8 +3,8 @@
 // `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally opening({ leaf,
 // line, turn }) for both, rows(n, first, last, leaf, isWhole), outline(first, last, leaf),
 // labelled(text, leaf), raw(line), context(line), lost(line), find(text, leaf), agent(id, first,
-// last), lanes(leaf), findings(), related(), reading(), files(line) with file(file, line, version), and
-// onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
+// last), lanes(leaf), findings(), related(), reading(), files(line) with file(file, line, version),
+// commands(session, line), and onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
 // onState(state) }; without them, the viewer keeps its state in the address of the page.
 
 import { agentBox } from "./agent_box.js";
@@ -135,8 +135,8 @@ class Viewer {
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];
-    const drawn = (facts, name) => facts.filter(Boolean).map((fact) => textElement("span", name, fact));
-    return el("span", { class: "tl-session-facts" }, ...drawn(places, "tl-place"), ...drawn(shown, ""));
+    const drawn = (facts) => facts.filter(Boolean).map((fact) => textElement("span", "", fact));
+    return el("span", { class: "tl-session-facts" }, el("span", { class: "tl-places" }, ...drawn(places)), ...drawn(shown));
   }
 
   branchSelect(branches) {
@@ -155,7 +155,7 @@ class Viewer {
   /** Buttons for what the keys e and d do. */
   jumpButtons(session) {
     const button = (count, noun, column, isWanted) => (count ? el("button", { class: "tl-button", type: "button", text: plural(count, noun), title: `next ${noun}`, onclick: () => this.transcript.jump(1, column, isWanted) }) : "");
-    return el("span", { class: "tl-buttons" }, button(session.errors, "error", "errors", (row) => row.is_error), button(session.edits, "edit", "edits", (row) => row.is_edit));
+    return el("span", { class: "tl-buttons tl-jumps" }, button(session.errors, "error", "errors", (row) => row.is_error), button(session.edits, "edit", "edits", (row) => row.is_edit));
   }
 
   /** Load what `check` found, to mark the lines concerned; large sessions are checked on demand. */
@@ -247,24 +247,50 @@ class Viewer {
     else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
   }
 
-  /** Append what a live session writes; the reader stays where they are, unless at the end. */
+  /** Append what a live session writes; growth during a request is not missed. */
   follow() {
     if (!this.source.onGrow || this.following) return;
     this.following = this.source.onGrow(async () => {
+      this.hasGrown = true;
       if (this.growing) return;
       this.growing = true;
       try {
-        const wasAtEnd = this.transcript.list.isAtEnd;
-        const before = this.store.turnCount;
-        if (!(await this.store.grow())) return;
-        this.transcript.grown(before, wasAtEnd);
-        this.outline.update();
-        this.fresh.classList.toggle("tl-hidden", wasAtEnd);
-        this.header.querySelector(".tl-session-facts")?.replaceWith(this.facts(this.store.head.session));
+        while (this.hasGrown) {
+          this.hasGrown = false;
+          await this.grow();
+        }
       } finally {
         this.growing = false;
       }
     }) ?? true;
+  }
+
+  /** Show what the session has grown by; the reader stays where they are, unless at the end. */
+  async grow() {
+    const wasAtEnd = this.transcript.list.isAtEnd;
+    const before = this.store.turnCount;
+    const { selection } = this.inspector;
+    if (!(await this.store.grow())) return;
+    this.transcript.grown(before, wasAtEnd);
+    this.outline.update();
+    this.fresh.classList.toggle("tl-hidden", wasAtEnd);
+    this.refreshFigures();
+    // What is selected in the last turn may have moved down, and have other figures.
+    if (selection?.t === before - 1) await this.transcript.follow(selection);
+    if (!selection || selection.t === before - 1) this.inspector.refresh();
+  }
+
+  /** Update the figures of the header and the timeline; the focus stays where it is. */
+  refreshFigures() {
+    const { session } = this.store.head;
+    const { title } = document.activeElement;
+    const [facts, jumps] = [".tl-session-facts", ".tl-jumps"].map((name) => this.header.querySelector(name));
+    const hadFocus = jumps.contains(document.activeElement);
+    const fresh = this.jumpButtons(session);
+    facts.replaceWith(this.facts(session));
+    jumps.replaceWith(fresh);
+    if (hadFocus) [...fresh.children].find((button) => button.title === title)?.focus({ preventScroll: true });
+    this.lanes.refresh();
   }
 
   destroy() {

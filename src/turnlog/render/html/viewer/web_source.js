@@ -32,9 +32,18 @@ export function webSource(base, { hasEvents = false, opening = null } = {}) {
     files: (line) => get("files", { line }),
     file: (file, line, version) => get("file", { file, line, version }),
     fileByPath: (path, line) => get("file", { path, line }),
+    commands,
   };
   if (hasEvents) source.onGrow = (callback) => follow(`${base}/events`, callback);
   return source;
+}
+
+/** The commands on a session, or on one of its lines, for a shell of whoever runs the web app. */
+function commands({ id, resume }, line) {
+  const about = line
+    ? [`turnlog show ${id} --line ${line}`, `turnlog raw ${id} --line ${line}`]
+    : [`turnlog show ${id}`, `turnlog check ${id}`, `turnlog cost ${id} --carrying`, `turnlog export ${id} -o session.html`];
+  return resume ? [...about, resume] : about;
 }
 
 async function read(address) {
