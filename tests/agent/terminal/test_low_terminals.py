@@ -14,9 +14,9 @@ from turnlog.store.paths import Store
 pytestmark = needs_tmux
 
 Start = Callable[..., AbstractContextManager[Pane]]
-PARTS = [f"part{number:02}" for number in range(30)]
+PARTS = [f"part{number:03}" for number in range(150)]
 COMMAND = f"touch pwned; {'; '.join(PARTS)}"
-SIZES = pytest.mark.parametrize(("columns", "rows"), [(40, 10), (30, 7), (100, 12)])
+SIZES = pytest.mark.parametrize(("columns", "rows"), [(40, 10), (30, 7), (100, 9)])
 
 
 @pytest.fixture
@@ -28,7 +28,8 @@ def ask(
 
     def start(columns: int, rows: int, **given: object) -> AbstractContextManager[Pane]:
         api.replies[:] = [called(("t1", "Bash", given)), said("Done.")]
-        command = [sys.executable, "-m", "turnlog", "chat", "do it"]
+        asking = '{"permissions": {"ask": ["Bash"]}}'
+        command = [sys.executable, "-m", "turnlog", "chat", "--settings", asking, "do it"]
         return terminal(command, project, columns, rows)
 
     return start

@@ -133,8 +133,8 @@ def judge_command(runs: Runs, policy: Policy) -> Judgement:
         rule or is_listed(part) for rule, part in zip(allowing, parts, strict=True)
     )
     if is_ruled and policy.mode is not ApprovalMode.PLAN:
-        rule = next(filter(None, allowing)).text
-        return Judgement([_by_rule(rule, policy)], parts, rule)
+        rule = next(filter(None, allowing))
+        return Judgement([_by_rule(rule, policy)], parts, rule.text)
     return Judgement([_by_tier(runs, parts, policy)], parts)
 
 
@@ -147,12 +147,14 @@ def is_excluded(command: str, policy: Policy) -> bool:
     )
 
 
-def _by_rule(rule: str, policy: Policy) -> AccessDecision:
+def _by_rule(rule: Rule, policy: Policy) -> AccessDecision:
     """Decide about a command that rules allow: without a sandbox, file rules cannot hold."""
+    why = f"{rule.text} allows it"
     if policy.tier is Tier.NONE and policy.has_file_rules:
-        reason = f"{rule} allows it, but no sandbox works here to enforce the rules about files"
+        reason = f"{why}, but no sandbox works here to enforce the rules about files"
         return AccessDecision(VerdictKind.ASK, reason)
-    return AccessDecision(VerdictKind.ALLOW, f"{rule} allows it", basis=Basis.RULE)
+    basis = Basis.ANY_COMMAND if rule.about is None else Basis.RULE
+    return AccessDecision(VerdictKind.ALLOW, why, basis=basis)
 
 
 def _by_tier(runs: Runs, parts: tuple[SimpleCommand, ...], policy: Policy) -> AccessDecision:

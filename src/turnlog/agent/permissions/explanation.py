@@ -14,6 +14,7 @@ SANDBOXES = {
     Basis.READ: "read: no writes but in a private /tmp, no network, files of the user hidden",
     Basis.WRITE: "write: working directories writable, no network, files of the user hidden",
     Basis.RULE: "rule: working directories writable, network",
+    Basis.ANY_COMMAND: "none but for denied files",
     Basis.BYPASS: "none but for denied files",
 }
 

@@ -27,7 +27,11 @@ REJECTED_TEXT = (
     "a file edit, the new_string was NOT written to the file). STOP what you are doing and wait "
     "for the user to tell you how to proceed."
 )
-REASONS = {Basis.RULE: "rule", Basis.READ: "subcommandResults"}
+REASONS = {
+    Basis.RULE: "rule",
+    Basis.ANY_COMMAND: "rule",
+    Basis.READ: "subcommandResults",
+}
 """`reasonType` of calls that settings allow; all others are allowed by the mode."""
 REJECTED_DATA = "User rejected tool use"
 MANNERS = (

@@ -81,6 +81,8 @@ class Basis(StrEnum):
     WRITE = "write"
     """The working directories can be written."""
     RULE = "rule"
+    ANY_COMMAND = "any-command"
+    """A rule allows all commands."""
     HOOK = "hook"
     USER = "user"
     """The user confirmed this call."""

@@ -35,7 +35,7 @@ def environment_of(
 ) -> dict[str, str]:
     """Return the variables for a command; `added` are those that hooks set for commands."""
     everything = dict(os.environ) | OWN | dict(added)
-    if profile.basis in (Basis.RULE, Basis.LISTED):
+    if profile.basis in (Basis.RULE, Basis.ANY_COMMAND, Basis.LISTED):
         everything = _ruled(everything, added, startup)
     if profile.basis is Basis.LISTED or profile.is_unasked:
         everything = {n: v for n, v in everything.items() if mask_named(n, v) == v}
