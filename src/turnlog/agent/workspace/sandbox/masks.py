@@ -74,7 +74,8 @@ def find_masks(profile: Profile) -> Masks:
     """Return what to cover for a profile; raise `TooManyMasks` if that is too much."""
     walk, hidden = walk_of(profile), (*profile.hidden, *profile.settings.hidden)
     is_protecting = profile.writes and not profile.is_open
-    covered = [name for path in walk.hidden for name in (path, real_path(path))]
+    # A mount over a link covers what it leads to, and is listed under that name.
+    covered = [real_path(path) for path in walk.hidden]
     covered += list(_programs(profile.programs))
     closed = [real_path(path) for path in walk.locked]
     if is_protecting:
@@ -181,7 +182,8 @@ def _everywhere(paths: list[Path], walk: Walk) -> list[Path]:
     found = list(paths)
     for folder in walk.times if linked else ():
         for entry in _entries(folder):
-            state = _status(Path(entry.path)) if not _is_folder(entry) else None
+            is_name = not _is_folder(entry) and not entry.is_symlink()
+            state = _status(Path(entry.path)) if is_name else None
             if state and (state.st_dev, state.st_ino) in linked:
                 found.append(Path(entry.path))
     mounts = list(_mounts()) if found else []
