@@ -252,7 +252,9 @@ def _visible(profile: Profile) -> list[Path]:
     found += [each.start for each in (*profile.shown, *profile.settings.shown)]
     found += profile.roots
     critical = {Path("/"), home, *home.parents}
-    real = (real_path(each) for each in found if each not in critical and each.exists())
+    # Unlike `Path.exists`, this does not raise for entries of PATH in the home of another user.
+    there = (each for each in found if os.path.exists(each))  # noqa: PTH110
+    real = (real_path(each) for each in there if each not in critical)
     return [each for each in dict.fromkeys(real) if each not in critical]
 
 
@@ -263,7 +265,7 @@ def _writable(profile: Profile) -> list[Path]:
     if profile.basis is Basis.RULE and not profile.settings.is_on:
         found += [Path.home() / name for name in WRITTEN_BY_RULE]
         found += [Path("/tmp"), Path("/var/tmp")]
-    return [real_path(each) for each in found if each.exists()]
+    return [real_path(each) for each in found if os.path.exists(each)]  # noqa: PTH110
 
 
 def _covers(profile: Profile, masks: Masks) -> Iterator[_Mount]:

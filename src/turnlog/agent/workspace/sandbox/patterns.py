@@ -15,6 +15,8 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
+from turnlog.store.paths import real_path
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -66,7 +68,7 @@ def names_of(path: Path) -> tuple[Path, ...]:
     """Return the names of a path: as written, and with links followed by the kernel."""
     written = Path(os.path.normpath(path))
     # `link/..` is the parent of the link's target to the kernel, and that of the link to a reader.
-    real = (Path(os.path.realpath(each)) for each in (path, written))
+    real = (real_path(each) for each in (path, written))
     return tuple(dict.fromkeys((written, *real)))
 
 
