@@ -274,11 +274,12 @@ def _covers(profile: Profile, masks: Masks) -> Iterator[_Mount]:
     roots = [real_path(root) for root in profile.roots]
     for path in masks.locked:
         yield _mount(path, 3, "--ro-bind", path)
-        # A mount point cannot be moved away, so nothing else can take the place of a parent.
-        holding = [root for root in roots if path.is_relative_to(root)]
-        for parent in path.parents if holding else ():
-            if not any(parent.is_relative_to(root) and parent != root for root in holding):
-                break
+    # A mount point cannot be moved away: nothing else can take the place of a parent, and no hidden
+    # file can get another name.
+    covered = (*masks.hidden, *masks.locked) if profile.writes else ()
+    above = dict.fromkeys(parent for path in covered for parent in path.parents)
+    for parent in above:
+        if any(parent.is_relative_to(root) and parent != root for root in roots):
             yield _mount(parent, 2, "--bind-try", parent)
 
 
