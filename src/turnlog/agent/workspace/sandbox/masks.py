@@ -68,6 +68,8 @@ class Walk(Struct):
 _WALKS: dict[tuple[object, ...], Walk] = {}
 _HISTORIES: dict[tuple[Path, tuple[PathPattern, ...]], frozenset[str]] = {}
 """The tips of repositories whose history has no denied name."""
+_COMMITTED: set[tuple[Path, tuple[PathPattern, ...]]] = set()
+"""Repositories with a denied name: a command may have removed the branch and its log since."""
 
 
 def find_masks(profile: Profile) -> Masks:
@@ -241,7 +243,9 @@ def _programs(names: Iterable[str]) -> Iterator[Path]:
     shells = {real_path(Path(found)) for each in SHELLS if (found := find_program(each))}
     for name in names:
         base = name.rpartition("/")[2]
-        for folder in dict.fromkeys((*search_path().split(os.pathsep), "/usr/bin", "/bin")):
+        # A settings file may have changed PATH since turnlog was started.
+        path = f"{search_path()}{os.pathsep}{os.environ.get('PATH', '')}"
+        for folder in dict.fromkeys((*path.split(os.pathsep), "/usr/bin", "/bin")):
             found = shutil.which(base, path=folder)
             real = real_path(Path(found)) if found else None
             if real and real not in shells and real.name.startswith(base):
@@ -255,7 +259,9 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
     for top in dict.fromkeys((*above, *walk.repositories)):
         common = next(iter(_git(top, "rev-parse", "--git-common-dir")), "")
         directory = real_path(top / common) if common else top / ".git"
-        if not common or _has_committed(top, directory, hidden, hides, walk):
+        key = (directory, hidden)
+        if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
+            _COMMITTED.add(key)
             yield directory / "objects"
             yield from (real_path(top / each) for each in _alternates(directory))
 
@@ -304,6 +310,8 @@ def _run(place: Path, *arguments: str) -> str | None:
     if program is None:
         return None
     environment = {"GIT_NO_LAZY_FETCH": "1", "HOME": str(Path.home()), "LC_ALL": "C"}
+    # A repository that git does not recognize is not that of a directory above.
+    environment["GIT_CEILING_DIRECTORIES"] = str(place.parent)
     try:
         done = subprocess.run(
             [program, *GIT, *arguments],
