@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.programs import find_program
+from turnlog.agent.workspace.project_directories import project_root
 from turnlog.agent.workspace.sandbox.masks import Masks, find_masks
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.seccomp import MACHINES, filtered
@@ -124,7 +125,7 @@ def why_unavailable(name: str = "bwrap") -> str:
         return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is missing"
     if os.uname().machine not in MACHINES:
         return f"the sandbox does not support {os.uname().machine} processors"
-    program = find_program(name)
+    program = find_program(name, (project_root(Path.cwd()),))
     if program is None:
         return f"{name} is not installed (try: {HINT})"
     profile = Profile(Basis.WRITE, (Path("/usr"),))

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.agent.workspace.programs import find_program, search_path
+from turnlog.agent.workspace.project_directories import project_root
 from turnlog.agent.workspace.repository import repository_of
 from turnlog.agent.workspace.sandbox.patterns import PathPattern, matcher
 from turnlog.agent.workspace.sandbox.profile import Profile
@@ -306,7 +307,8 @@ def _git(place: Path, *arguments: str) -> list[str]:
 
 def _run(place: Path, *arguments: str) -> str | None:
     """Run git without the programs that a repository names; None if it fails."""
-    program = find_program("git", (place,))
+    # A nested repository may be in a project whose programs are on PATH.
+    program = find_program("git", (place, project_root(Path.cwd())))
     if program is None:
         return None
     environment = {"GIT_NO_LAZY_FETCH": "1", "HOME": str(Path.home()), "LC_ALL": "C"}

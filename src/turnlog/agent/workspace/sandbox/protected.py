@@ -19,7 +19,12 @@ from turnlog.agent.workspace.access import (
     REPOSITORIES,
 )
 from turnlog.agent.workspace.programs import find_program
-from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
+from turnlog.agent.workspace.project_directories import (
+    CONFIG,
+    SERVERS,
+    definition_directories,
+    project_root,
+)
 from turnlog.agent.workspace.repository import repository_of
 from turnlog.agent.workspace.sandbox.patterns import names_of
 from turnlog.store.directories import config_directory, data_directory
@@ -127,7 +132,7 @@ def _hook_directories(root: Path) -> Iterator[Path]:
 
 
 def _git(place: Path, *arguments: str) -> list[str]:
-    program = find_program("git", (place,))
+    program = find_program("git", (place, project_root(Path.cwd())))
     if program is None:
         return []
     # `rev-parse` and `config` run nothing that the repository names.
