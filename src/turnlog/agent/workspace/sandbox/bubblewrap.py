@@ -251,12 +251,12 @@ def _visible(profile: Profile) -> list[Path]:
         found += [above if is_prefix else entry, entry.resolve()] if entry.is_absolute() else []
     found += [Path(sys.prefix), Path(sys.base_prefix)]
     found += [each.start for each in (*profile.shown, *profile.settings.shown)]
-    found += profile.roots
     critical = {Path("/"), home, *home.parents}
     # Unlike `Path.exists`, this does not raise for entries of PATH in the home of another user.
     there = (each for each in found if os.path.exists(each))  # noqa: PTH110
     real = (real_path(each) for each in there if each not in critical)
-    return [each for each in dict.fromkeys(real) if each not in critical]
+    narrow = (each for each in real if each not in critical)
+    return list(dict.fromkeys((*narrow, *map(real_path, profile.roots))))
 
 
 def _writable(profile: Profile) -> list[Path]:
