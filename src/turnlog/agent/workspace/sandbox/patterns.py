@@ -45,8 +45,13 @@ class PathPattern(Struct, frozen=True):
         Only a pattern with a slash that is not its last character is tied to its base.
         """
         parts = self.pattern.removeprefix("./").strip("/").split("/")
-        if len(parts) == 1 and not self.pattern.startswith("/"):
-            return self.base
+        is_anywhere = len(parts) == 1 and not self.pattern.startswith("/")
+        return self.base if is_anywhere else self.fixed
+
+    @property
+    def fixed(self) -> Path:
+        """The path that it names before its first special character."""
+        parts = self.pattern.removeprefix("./").strip("/").split("/")
         return self.base.joinpath(
             *takewhile(lambda part: part and not set(part) & set(SPECIAL), parts)
         )
@@ -146,7 +151,7 @@ def _roots(pattern: PathPattern) -> tuple[tuple[str, str], ...]:
     wide = _wide(pattern.pattern)
     wide = normalize("NFC", wide)
     found = [(str(root), wide) for root in names_of(pattern.base)]
-    start = pattern.start
+    start = pattern.fixed
     if start != pattern.base:
         rest = wide.strip("/").split("/")[len(start.relative_to(pattern.base).parts) :]
         real = os.path.realpath(start)
