@@ -87,7 +87,10 @@ def _listed_places(roots: tuple[Path, ...], _now: int) -> frozenset[Path]:
     # turnlog's own directories store which projects are trusted, and where traces go.
     own = (store, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
     links += [place for place in own if not has_protected_part(place)]
-    links += [place for root in roots for place in _hook_directories(root)]
+    hooks = [place for root in roots for place in _hook_directories(root)]
+    own_hooks = (git / "hooks" for root in roots for git in _git_directories(root))
+    links += [link for place in (*hooks, *own_hooks) for link in _links_in(place)]
+    links += hooks
     return frozenset(map(real_path, (*links, *_own_code(roots))))
 
 
