@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from turnlog.agent.workspace.programs import find_program, search_path
 from turnlog.agent.workspace.project_directories import project_root
-from turnlog.agent.workspace.repository import repository_of
+from turnlog.agent.workspace.repository import git_folder, repository_of
 from turnlog.agent.workspace.sandbox.patterns import PathPattern, matcher
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.protected import GIT_PARTS, protected_in
@@ -259,11 +259,13 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
     hides = matcher(hidden)
     for top in dict.fromkeys((*above, *walk.repositories)):
         common = next(iter(_git(top, "rev-parse", "--git-common-dir")), "")
-        directory = real_path(top / common) if common else top / ".git"
+        directory = real_path(top / common) if common else real_path(git_folder(top / ".git"))
         key = (directory, hidden)
         if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
             _COMMITTED.add(key)
-            yield directory / "objects"
+            # The objects of a work tree that git refuses are those of the main one.
+            owners = (directory, *directory.parents[1:2]) if (top / ".git").is_file() else (directory,)
+            yield from (each for owner in owners if (each := owner / "objects").is_dir())
             yield from (real_path(top / each) for each in _alternates(directory))
 
 
