@@ -227,7 +227,8 @@ def _is_protected(name: str, is_ruled: bool) -> bool:
     if ".git" in parts:
         inner = parts[parts.index(".git") + 1 :]
         kept = set(GIT_PARTS) - ({"config"} if is_ruled else set())
-        return bool(inner) and inner[0] in kept
+        is_sample = inner[:1] == ["hooks"] and (len(inner) == 1 or inner[1].endswith(".sample"))
+        return bool(inner) and inner[0] in kept and not (is_sample and parts[0] == "copy")
     whole = f"{'/'.join(parts)}/"
     return (
         parts[0] in PROTECTED_FILES | PROTECTED_FOLDERS
