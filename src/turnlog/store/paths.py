@@ -148,7 +148,10 @@ def _own_folder(environment: Mapping[str, str]) -> Path:
 
 def real_path(path: Path) -> Path:
     """Resolve a path. Unlike `Path.resolve`, this accepts a link to itself."""
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:  # links that only their owner may follow, such as `/proc/1/root`
+        return Path(os.path.normpath(path))
 
 
 def expand_user(path: str) -> Path:

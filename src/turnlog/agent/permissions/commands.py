@@ -58,6 +58,10 @@ SHORT_LIST = frozenset(
     """.split()
 )
 """Programs that only read files or print, whatever their options are."""
+EVALUATING = re.compile(
+    r"\(\(|\[\[|\$\[|\$\{\w*[^\w}]|\w\[|\{\w+\}[<>]|(?<![\w/.-])(?:printf|read)(?![\w/.-])"
+)
+"""Text with which bash may set any variable, or run what a variable holds: `read y < f; ((y))`."""
 TREE_READERS = frozenset("diff du grep".split())
 """Those that read whole directories, and so files that a rule denies."""
 CLIENT_LIST = re.compile(
@@ -130,7 +134,8 @@ def judge_command(runs: Runs, policy: Policy) -> Judgement:
         return Judgement([AccessDecision(VerdictKind.ALLOW, "", basis=Basis.BYPASS)], parts)
     allowing = [_allowing(part, policy) for part in parts]
     is_ruled = any(allowing) and all(
-        rule or is_listed(part) for rule, part in zip(allowing, parts, strict=True)
+        rule or (is_listed(part) and _is_inert(runs, parts, policy))
+        for rule, part in zip(allowing, parts, strict=True)
     )
     if is_ruled and policy.mode is not ApprovalMode.PLAN:
         rule = next(filter(None, allowing))
@@ -159,7 +164,7 @@ def _by_rule(rule: Rule, policy: Policy) -> AccessDecision:
 
 def _by_tier(runs: Runs, parts: tuple[SimpleCommand, ...], policy: Policy) -> AccessDecision:
     """Decide about a command that no rule allows."""
-    listed = all(map(is_listed, parts))
+    listed = all(map(is_listed, parts)) and _is_inert(runs, parts, policy)
     if runs.is_bare:
         why = "it is to run without a sandbox"
     elif is_excluded(runs.command, policy):
@@ -284,6 +289,12 @@ def is_listed(part: SimpleCommand) -> bool:
     ):
         return False
     return part.is_test or not part.words or _program(part) in SHORT_LIST
+
+
+def _is_inert(runs: Runs, parts: tuple[SimpleCommand, ...], policy: Policy) -> bool:
+    """Return whether nothing but the programs of a command runs, if no sandbox contains it."""
+    texts = (runs.command, *(command_text(part.words) for part in parts))
+    return policy.tier is not Tier.NONE or not any(map(EVALUATING.search, texts))
 
 
 def _is_client_listed(part: SimpleCommand) -> bool:

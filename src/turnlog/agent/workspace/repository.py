@@ -48,12 +48,12 @@ def branch_of(folder: Path) -> str:
 def _head_of(git: Path) -> str | None:
     """Return the content of HEAD; None if it cannot be read."""
     try:
-        return _read_start(_git_folder(git) / "HEAD").strip()
+        return _read_start(git_folder(git) / "HEAD").strip()
     except (OSError, ValueError):  # a path with a NUL byte is a ValueError
         return None
 
 
-def _git_folder(git: Path) -> Path:
+def git_folder(git: Path) -> Path:
     """Return the folder that `.git` stands for: in worktrees and submodules, it is a file."""
     try:
         return git.parent / _read_start(git).strip().removeprefix("gitdir: ")

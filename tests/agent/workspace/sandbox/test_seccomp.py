@@ -9,16 +9,17 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from turnlog.agent.workspace.shell.bubblewrap import wrapper_of
-from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 
 from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.sandbox.bubblewrap import enclose
+from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.seccomp import MACHINES, RULES, filtered, socket_filter
 
 NOBODY = 65534
@@ -41,10 +42,11 @@ class Box:
         self.user = user
         self.work = folder / "work"
         self.work.mkdir()
-        self.stream = self._listening(folder / "stream", socket.SOCK_STREAM)
+        # Elsewhere, the sandbox hides them: without the filter, nothing would be found.
+        self.stream = self._listening(self.work / "stream", socket.SOCK_STREAM)
         self.stream.listen()
-        self.datagram = self._listening(folder / "datagram", socket.SOCK_DGRAM)
-        for path in (folder, *folder.iterdir()):
+        self.datagram = self._listening(self.work / "datagram", socket.SOCK_DGRAM)
+        for path in (folder, self.work, *self.work.iterdir()):
             path.chmod(0o777)
 
     def _listening(self, path: Path, kind: int) -> socket.socket:
@@ -53,7 +55,7 @@ class Box:
         return own
 
     def run(self, *command: str, is_filtered: bool = True) -> subprocess.CompletedProcess[str]:
-        options = wrapper_of(Basis.USER, Confinement(is_on=True), [self.work], self.work)
+        options = enclose(Profile(Basis.WRITE, (self.work,))).argv
         with filtered(options) as (wrapper, filters):
             return subprocess.run(
                 [*(wrapper if is_filtered else options), *command],
@@ -86,7 +88,12 @@ class Box:
 
 
 @pytest.fixture(params=["own", "nobody"])
-def box(request: pytest.FixtureRequest) -> Iterator[Box]:
+def box(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    # The profile is that of a user who cannot enter the home of whoever runs the tests.
+    for prefix in ("prefix", "base_prefix"):
+        monkeypatch.setattr(sys, prefix, "/usr")
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", "/nonexistent")
     user = None if request.param == "own" else NOBODY
     if user and os.geteuid():
         pytest.skip("only root can become another user")

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.programs import find_program
+from turnlog.agent.workspace.project_directories import project_root
 from turnlog.agent.workspace.sandbox.masks import Masks, find_masks
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.seccomp import MACHINES, filtered
@@ -124,7 +125,7 @@ def why_unavailable(name: str = "bwrap") -> str:
         return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is missing"
     if os.uname().machine not in MACHINES:
         return f"the sandbox does not support {os.uname().machine} processors"
-    program = find_program(name)
+    program = find_program(name, (project_root(Path.cwd()),))
     if program is None:
         return f"{name} is not installed (try: {HINT})"
     profile = Profile(Basis.WRITE, (Path("/usr"),))
@@ -250,10 +251,12 @@ def _visible(profile: Profile) -> list[Path]:
         found += [above if is_prefix else entry, entry.resolve()] if entry.is_absolute() else []
     found += [Path(sys.prefix), Path(sys.base_prefix)]
     found += [each.start for each in (*profile.shown, *profile.settings.shown)]
-    found += profile.roots
     critical = {Path("/"), home, *home.parents}
-    real = (real_path(each) for each in found if each not in critical and each.exists())
-    return [each for each in dict.fromkeys(real) if each not in critical]
+    # Unlike `Path.exists`, this does not raise for entries of PATH in the home of another user.
+    there = (each for each in found if os.path.exists(each))  # noqa: PTH110
+    real = (real_path(each) for each in there if each not in critical)
+    narrow = (each for each in real if each not in critical)
+    return list(dict.fromkeys((*narrow, *map(real_path, profile.roots))))
 
 
 def _writable(profile: Profile) -> list[Path]:
@@ -263,7 +266,7 @@ def _writable(profile: Profile) -> list[Path]:
     if profile.basis is Basis.RULE and not profile.settings.is_on:
         found += [Path.home() / name for name in WRITTEN_BY_RULE]
         found += [Path("/tmp"), Path("/var/tmp")]
-    return [real_path(each) for each in found if each.exists()]
+    return [real_path(each) for each in found if os.path.exists(each)]  # noqa: PTH110
 
 
 def _covers(profile: Profile, masks: Masks) -> Iterator[_Mount]:
@@ -272,11 +275,12 @@ def _covers(profile: Profile, masks: Masks) -> Iterator[_Mount]:
     roots = [real_path(root) for root in profile.roots]
     for path in masks.locked:
         yield _mount(path, 3, "--ro-bind", path)
-        # A mount point cannot be moved away, so nothing else can take the place of a parent.
-        holding = [root for root in roots if path.is_relative_to(root)]
-        for parent in path.parents if holding else ():
-            if not any(parent.is_relative_to(root) and parent != root for root in holding):
-                break
+    # A mount point cannot be moved away: nothing else can take the place of a parent, and no hidden
+    # file can get another name.
+    covered = (*masks.hidden, *masks.locked) if profile.writes else ()
+    above = dict.fromkeys(parent for path in covered for parent in path.parents)
+    for parent in above:
+        if any(parent.is_relative_to(root) and parent != root for root in roots):
             yield _mount(parent, 2, "--bind-try", parent)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.agent.workspace.programs import find_program, search_path
-from turnlog.agent.workspace.repository import repository_of
+from turnlog.agent.workspace.project_directories import project_root
+from turnlog.agent.workspace.repository import git_folder, repository_of
 from turnlog.agent.workspace.sandbox.patterns import PathPattern, matcher
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.protected import GIT_PARTS, protected_in
@@ -68,13 +69,16 @@ class Walk(Struct):
 _WALKS: dict[tuple[object, ...], Walk] = {}
 _HISTORIES: dict[tuple[Path, tuple[PathPattern, ...]], frozenset[str]] = {}
 """The tips of repositories whose history has no denied name."""
+_COMMITTED: set[tuple[Path, tuple[PathPattern, ...]]] = set()
+"""Repositories with a denied name: a command may have removed the branch and its log since."""
 
 
 def find_masks(profile: Profile) -> Masks:
     """Return what to cover for a profile; raise `TooManyMasks` if that is too much."""
     walk, hidden = walk_of(profile), (*profile.hidden, *profile.settings.hidden)
     is_protecting = profile.writes and not profile.is_open
-    covered = [name for path in walk.hidden for name in (path, real_path(path))]
+    # A mount over a link covers what it leads to, and is listed under that name.
+    covered = [real_path(path) for path in walk.hidden]
     covered += list(_programs(profile.programs))
     closed = [real_path(path) for path in walk.locked]
     if is_protecting:
@@ -181,7 +185,8 @@ def _everywhere(paths: list[Path], walk: Walk) -> list[Path]:
     found = list(paths)
     for folder in walk.times if linked else ():
         for entry in _entries(folder):
-            state = _status(Path(entry.path)) if not _is_folder(entry) else None
+            is_name = not _is_folder(entry) and not entry.is_symlink()
+            state = _status(Path(entry.path)) if is_name else None
             if state and (state.st_dev, state.st_ino) in linked:
                 found.append(Path(entry.path))
     mounts = list(_mounts()) if found else []
@@ -239,7 +244,9 @@ def _programs(names: Iterable[str]) -> Iterator[Path]:
     shells = {real_path(Path(found)) for each in SHELLS if (found := find_program(each))}
     for name in names:
         base = name.rpartition("/")[2]
-        for folder in dict.fromkeys((*search_path().split(os.pathsep), "/usr/bin", "/bin")):
+        # A settings file may have changed PATH since turnlog was started.
+        path = f"{search_path()}{os.pathsep}{os.environ.get('PATH', '')}"
+        for folder in dict.fromkeys((*path.split(os.pathsep), "/usr/bin", "/bin")):
             found = shutil.which(base, path=folder)
             real = real_path(Path(found)) if found else None
             if real and real not in shells and real.name.startswith(base):
@@ -252,9 +259,13 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
     hides = matcher(hidden)
     for top in dict.fromkeys((*above, *walk.repositories)):
         common = next(iter(_git(top, "rev-parse", "--git-common-dir")), "")
-        directory = real_path(top / common) if common else top / ".git"
-        if not common or _has_committed(top, directory, hidden, hides, walk):
-            yield directory / "objects"
+        directory = real_path(top / common) if common else real_path(git_folder(top / ".git"))
+        key = (directory, hidden)
+        if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
+            _COMMITTED.add(key)
+            # The objects of a work tree that git refuses are those of the main one.
+            owners = (directory, *directory.parents[1:2]) if (top / ".git").is_file() else (directory,)
+            yield from (each for owner in owners if (each := owner / "objects").is_dir())
             yield from (real_path(top / each) for each in _alternates(directory))
 
 
@@ -298,10 +309,13 @@ def _git(place: Path, *arguments: str) -> list[str]:
 
 def _run(place: Path, *arguments: str) -> str | None:
     """Run git without the programs that a repository names; None if it fails."""
-    program = find_program("git", (place,))
+    # A nested repository may be in a project whose programs are on PATH.
+    program = find_program("git", (place, project_root(Path.cwd())))
     if program is None:
         return None
     environment = {"GIT_NO_LAZY_FETCH": "1", "HOME": str(Path.home()), "LC_ALL": "C"}
+    # A repository that git does not recognize is not that of a directory above.
+    environment["GIT_CEILING_DIRECTORIES"] = str(place.parent)
     try:
         done = subprocess.run(
             [program, *GIT, *arguments],

@@ -15,6 +15,8 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
+from turnlog.store.paths import real_path
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -43,8 +45,13 @@ class PathPattern(Struct, frozen=True):
         Only a pattern with a slash that is not its last character is tied to its base.
         """
         parts = self.pattern.removeprefix("./").strip("/").split("/")
-        if len(parts) == 1 and not self.pattern.startswith("/"):
-            return self.base
+        is_anywhere = len(parts) == 1 and not self.pattern.startswith("/")
+        return self.base if is_anywhere else self.fixed
+
+    @property
+    def fixed(self) -> Path:
+        """The path that it names before its first special character."""
+        parts = self.pattern.removeprefix("./").strip("/").split("/")
         return self.base.joinpath(
             *takewhile(lambda part: part and not set(part) & set(SPECIAL), parts)
         )
@@ -66,7 +73,7 @@ def names_of(path: Path) -> tuple[Path, ...]:
     """Return the names of a path: as written, and with links followed by the kernel."""
     written = Path(os.path.normpath(path))
     # `link/..` is the parent of the link's target to the kernel, and that of the link to a reader.
-    real = (Path(os.path.realpath(each)) for each in (path, written))
+    real = (real_path(each) for each in (path, written))
     return tuple(dict.fromkeys((written, *real)))
 
 
@@ -144,7 +151,7 @@ def _roots(pattern: PathPattern) -> tuple[tuple[str, str], ...]:
     wide = _wide(pattern.pattern)
     wide = normalize("NFC", wide)
     found = [(str(root), wide) for root in names_of(pattern.base)]
-    start = pattern.start
+    start = pattern.fixed
     if start != pattern.base:
         rest = wide.strip("/").split("/")[len(start.relative_to(pattern.base).parts) :]
         real = os.path.realpath(start)

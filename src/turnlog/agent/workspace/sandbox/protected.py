@@ -19,7 +19,12 @@ from turnlog.agent.workspace.access import (
     REPOSITORIES,
 )
 from turnlog.agent.workspace.programs import find_program
-from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
+from turnlog.agent.workspace.project_directories import (
+    CONFIG,
+    SERVERS,
+    definition_directories,
+    project_root,
+)
 from turnlog.agent.workspace.repository import repository_of
 from turnlog.agent.workspace.sandbox.patterns import names_of
 from turnlog.store.directories import config_directory, data_directory
@@ -82,7 +87,10 @@ def _listed_places(roots: tuple[Path, ...], _now: int) -> frozenset[Path]:
     # turnlog's own directories store which projects are trusted, and where traces go.
     own = (store, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
     links += [place for place in own if not has_protected_part(place)]
-    links += [place for root in roots for place in _hook_directories(root)]
+    hooks = [place for root in roots for place in _hook_directories(root)]
+    own_hooks = (git / "hooks" for root in roots for git in _git_directories(root))
+    links += [link for place in (*hooks, *own_hooks) for link in _links_in(place)]
+    links += hooks
     return frozenset(map(real_path, (*links, *_own_code(roots))))
 
 
@@ -127,7 +135,7 @@ def _hook_directories(root: Path) -> Iterator[Path]:
 
 
 def _git(place: Path, *arguments: str) -> list[str]:
-    program = find_program("git", (place,))
+    program = find_program("git", (place, project_root(Path.cwd())))
     if program is None:
         return []
     # `rev-parse` and `config` run nothing that the repository names.

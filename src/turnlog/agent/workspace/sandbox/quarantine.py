@@ -18,6 +18,7 @@ from turnlog.agent.workspace.access import (
     REPOSITORIES,
     Basis,
 )
+from turnlog.agent.workspace.repository import git_folder
 from turnlog.agent.workspace.sandbox.masks import walk_of
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.store.directories import data_directory
@@ -47,7 +48,7 @@ def protected_files(profile: Profile | None) -> frozenset[Path]:
     found = {root / name for root in roots for name in NAMES}
     found |= set(walk.locked)
     for top in walk.repositories:
-        found |= set(_running_parts(top / ".git"))
+        found |= set(_running_parts(git_folder(top / ".git")))
     return frozenset(path for path in found if os.path.lexists(path))
 
 
@@ -58,6 +59,7 @@ def quarantine(paths: Iterable[Path]) -> list[str]:
 
 def _running_parts(git: Path) -> Iterator[Path]:
     """Yield the hooks of a repository, and its configuration if it may name programs."""
+    yield from (git / "commondir", git / "config.worktree", *git.glob("worktrees/*/config.worktree"))
     hooks = git / "hooks"
     yield from (p for p in hooks.glob("*") if p.suffix != ".sample") if hooks.is_dir() else ()
     if not has_plain_config(git):

@@ -200,7 +200,9 @@ async def _guard(running: RunningCommand, informed: int, covered: tuple[Path, ..
                 running.lost = str(lost)
                 _signal([running.process.pid, *_descendants(running.process.pid)], signal.SIGKILL)
                 return
-            await changed.wait()
+            # A mount moves along with a file that is renamed, and the kernel reports nothing.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), STEP)
             changed.clear()
             events.poll(0)
     finally:
