@@ -147,8 +147,7 @@ def assemble(
     notify: Callable[[str], None],
 ) -> Parts:
     """Return the parts of a chat without its tools; `notify` gets messages for the user."""
-    cwd = options.cwd
-    mode = starting_mode(options, settings, resumed)
+    cwd, mode = options.cwd, starting_mode(options, settings, resumed)
     choice = starting_model(options, resumed, settings)
     # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]

@@ -101,7 +101,7 @@ class Inner(Struct, frozen=True):
         return command_text(self.words)
 
 
-class Judgement(Struct, frozen=True):
+class CommandJudgement(Struct, frozen=True):
     """The decisions about a command, and the parts that they follow from."""
 
     findings: list[AccessDecision]
@@ -110,7 +110,7 @@ class Judgement(Struct, frozen=True):
     """The rule that decided."""
 
 
-def judge_command(runs: Runs, policy: Policy) -> Judgement:
+def judge_command(runs: Runs, policy: Policy) -> CommandJudgement:
     """Decide about a shell command."""
     script = parse_script(runs.command)
     parts = tuple(script.parts)
@@ -118,7 +118,7 @@ def judge_command(runs: Runs, policy: Policy) -> Judgement:
     if script.problem:
         reason = f"the command is unclear: {script.problem}"
         found = AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules)
-        return Judgement([found], parts)
+        return CommandJudgement([found], parts)
     calls = [each for part in parts for each in inner_commands(part)]
     for rules, kind, verb in (
         (policy.deny, VerdictKind.DENY, "denies it"),
@@ -126,12 +126,12 @@ def judge_command(runs: Runs, policy: Policy) -> Judgement:
     ):
         if rule := _matching(rules, calls):
             found = AccessDecision(kind, f"{rule.text} {verb}", is_firm=True)
-            return Judgement([found], parts, rule.text)
+            return CommandJudgement([found], parts, rule.text)
     if any(removes_much(each, policy) for each in calls):
         reason = "it removes the root, a home or a working directory"
-        return Judgement([AccessDecision(VerdictKind.ASK, reason, is_firm=True)], parts)
+        return CommandJudgement([AccessDecision(VerdictKind.ASK, reason, is_firm=True)], parts)
     if policy.mode is ApprovalMode.BYPASS:
-        return Judgement([AccessDecision(VerdictKind.ALLOW, "", basis=Basis.BYPASS)], parts)
+        return CommandJudgement([AccessDecision(VerdictKind.ALLOW, "", basis=Basis.BYPASS)], parts)
     allowing = [_allowing(part, policy) for part in parts]
     is_ruled = any(allowing) and all(
         rule or (is_listed(part) and _is_inert(runs, parts, policy))
@@ -139,8 +139,8 @@ def judge_command(runs: Runs, policy: Policy) -> Judgement:
     )
     if is_ruled and policy.mode is not ApprovalMode.PLAN:
         rule = next(filter(None, allowing))
-        return Judgement([_by_rule(rule, policy)], parts, rule.text)
-    return Judgement([_by_tier(runs, parts, policy)], parts)
+        return CommandJudgement([_by_rule(rule, policy)], parts, rule.text)
+    return CommandJudgement([_by_tier(runs, parts, policy)], parts)
 
 
 def is_excluded(command: str, policy: Policy) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from turnlog.agent.workspace.access import Basis, Runs
 from turnlog.agent.workspace.git_operations import git_operation
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.sandbox.bubblewrap import Unavailable, enclose
+from turnlog.agent.workspace.sandbox.bubblewrap import NoSandbox, enclose
 from turnlog.agent.workspace.sandbox.masks import TooManyMasks
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.quarantine import protected_files, quarantine
@@ -182,7 +182,7 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
     profile = grant.profile or typed
     try:
         enclosure = enclose(profile)
-    except (Unavailable, TooManyMasks, UsageError) as error:
+    except (NoSandbox, TooManyMasks, UsageError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
     environment = environment_of(profile, workspace.environment)
     printed = results_folder(workspace.folder) / f"{name}.txt"

@@ -15,7 +15,7 @@ from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.sandbox import bubblewrap
 from turnlog.agent.workspace.sandbox.bubblewrap import (
     Enclosure,
-    Unavailable,
+    NoSandbox,
     enclose,
     sandbox_notes,
     why_unavailable,
@@ -31,13 +31,13 @@ PROBE = """
 import sys
 from pathlib import Path
 from turnlog.agent.workspace.access import Basis
-from turnlog.agent.workspace.sandbox.bubblewrap import Unavailable, enclose, why_unavailable
+from turnlog.agent.workspace.sandbox.bubblewrap import NoSandbox, enclose, why_unavailable
 from turnlog.agent.workspace.sandbox.profile import Profile
 print(why_unavailable())
 for basis in (Basis.READ, Basis.WRITE, Basis.RULE):
     try:
         print(len(enclose(Profile(basis, (Path("/usr"),))).argv))
-    except Unavailable:
+    except NoSandbox:
         print("unavailable")
 """
 OUTER = ("bwrap", "--bind", "/", "/", "--dev", "/dev")
@@ -104,7 +104,7 @@ def test_a_command_that_the_user_confirmed_runs_without(failing: Path, tmp_path:
         profile = Profile(basis, (tmp_path / "work",), hidden, settings=settings)
         assert run("echo ran", profile) == "ran"
     required = Confinement(is_on=True, is_required=True, program=str(failing))
-    with pytest.raises(Unavailable):
+    with pytest.raises(NoSandbox):
         enclose(Profile(Basis.USER, (tmp_path / "work",), settings=required))
 
 
@@ -183,7 +183,7 @@ def test_on_a_mac_the_profile_is_a_text_for_sandbox_exec(
     """The text is checked for what it must say; it was never run on a Mac."""
     monkeypatch.setattr(sys, "platform", "darwin")
     assert why_unavailable() == "sandbox-exec is missing"
-    with pytest.raises(Unavailable):
+    with pytest.raises(NoSandbox):
         enclose(Profile(Basis.READ, (tmp_path,)))
     why_unavailable.cache_clear()
     monkeypatch.setattr(os, "access", lambda path, mode: True)

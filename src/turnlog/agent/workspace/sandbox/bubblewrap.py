@@ -67,7 +67,7 @@ ROOT_READS = ("CAP_DAC_READ_SEARCH",)
 ROOT_WRITES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 
 
-class Unavailable(Exception):
+class NoSandbox(Exception):
     """No sandbox can enforce the profile here."""
 
 
@@ -91,7 +91,7 @@ class _Mount(Struct, frozen=True, order=True):
 
 
 def enclose(profile: Profile) -> Enclosure:
-    """Return the sandbox of a profile; raise `Unavailable` if none works here.
+    """Return the sandbox of a profile; raise `NoSandbox` if none works here.
 
     Where the user has confirmed a command that can be enclosed only in part, it is not enclosed.
     """
@@ -99,7 +99,7 @@ def enclose(profile: Profile) -> Enclosure:
         return Enclosure()
     if why := why_unavailable(profile.settings.program):
         if profile.is_unasked or (profile.settings.is_on and profile.settings.is_required):
-            raise Unavailable(why)
+            raise NoSandbox(why)
         return Enclosure()
     if sys.platform == "darwin":
         from turnlog.agent.workspace.sandbox.seatbelt import command_line
