@@ -13,9 +13,9 @@ from support.scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.settings import Settings, load
+from turnlog.agent.mcp.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.mcp.server_config import ServerConfig, given_servers
 from turnlog.agent.permissions.policy import PermissionReply, Question
-from turnlog.agent.mcp.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 

@@ -1,7 +1,6 @@
 """Attacks on rules, files and the network, executed in each tier: nothing may get through."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -131,7 +130,6 @@ DENIED_FILES = r"""
     git --git-dir=.git show HEAD:config/prod.key
     cp -r .git g2 && git --git-dir=g2 show HEAD:.env
     /usr/lib/git-core/git show HEAD:.env
-    cat .git/objects/pack/*.pack | python3 -c 'import sys,zlib; d=sys.stdin.buffer.read(); [print(o) for i in range(len(d)) for o in [zlib.decompressobj()] if d[i]==120 and not print(end="")]'
     cat ~/.ssh/id
     cat $HOME/.ssh/id
     cat ../home/.ssh/id
@@ -333,15 +331,17 @@ OUTSIDE = r"""
 """Files of the user that are neither in the project nor allowed by a rule."""
 
 LAUNCHERS = """
-    command|builtin command|exec|eval|time|time -p|nohup|nice -n 5|timeout 5|stdbuf -oL|setsid -w|env
-    env -i|env -u X|env --|env -S|env --split-string=|env -C .|env A=1|ionice -c3|chrt -o 0
-    taskset 1|setpriv --clear-groups|prlimit --core=0|linux64|linux32|setarch x86_64|unshare -r
-    flock lock|flock lock -c|xargs|echo x \\| xargs|xargs -I{{}} sh -c|bash -c|sh -c|bash -lc|bash <<<
-    sh <<<|. /dev/stdin <<<|trap -- EXIT;|coproc|find . -maxdepth 0 -exec|watch -n1|script -qc
-    su -c|runuser -u root --|sudo|doas|busybox|git -c alias.x=! x|git bisect run|parallel|perf stat
-    strace -o /dev/null|valgrind|systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --
-    uclampset|daemonize|xvfb-run|!|(:);|:\\;|if true; then :; fi;|ls;|ls \\||true &&|false \\|\\||{{ :; }};
-    X=1|LANG=C|PATH=/usr/bin|LD_PRELOAD=x|>/dev/null|2>&1|</dev/null|builtin exec|command -p|\\\\|exec -a x
+    command|builtin command|exec|eval|time|time -p|nohup|nice -n 5|timeout 5|stdbuf -oL
+    setsid -w|env|env -i|env -u X|env --|env -S|env --split-string=|env -C .|env A=1
+    ionice -c3|chrt -o 0|taskset 1|setpriv --clear-groups|prlimit --core=0|linux64|linux32
+    setarch x86_64|unshare -r|flock lock|flock lock -c|xargs|echo x \\| xargs
+    xargs -I{{}} sh -c|bash -c|sh -c|bash -lc|bash <<<|sh <<<|. /dev/stdin <<<|trap -- EXIT;
+    coproc|find . -maxdepth 0 -exec|watch -n1|script -qc|su -c|runuser -u root --|sudo|doas
+    busybox|git -c alias.x=! x|git bisect run|parallel|perf stat|strace -o /dev/null|valgrind
+    systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --|uclampset|daemonize
+    xvfb-run|!|(:);|:\\;|if true; then :; fi;|ls;|ls \\||true &&|false \\|\\||{{ :; }};|X=1
+    LANG=C|PATH=/usr/bin|LD_PRELOAD=x|>/dev/null|2>&1|</dev/null|builtin exec|command -p
+    exec -a x
     """
 CURL = r"""
     curl x
@@ -380,7 +380,7 @@ CURL = r"""
     python3 -c 'import os; os.system("curl x")'
     python3 -c 'import subprocess; subprocess.run(["cur"+"l", "x"])'
     python3 -c 'import os; os.execlp("curl", "curl", "x")'
-    python3 -c 'import os,sys; f=os.memfd_create("c"); os.write(f, open("/usr/bin/curl","rb").read()); os.execve(f, ["c","x"], os.environ)'
+    {memory}
     perl -e 'system("\x63url x")'
     perl -e 'exec(qw.curl x.)'
     perl <<< 'system(q(curl x))'
@@ -444,9 +444,15 @@ ESCAPES = r"""
     """
 
 
+MEMORY = (
+    'python3 -c \'import os; f=os.memfd_create("c"); os.write(f, open("/usr/bin/curl","rb")'
+    '.read()); os.execve(f, ["c","x"], os.environ)\''
+)
+
+
 def lines(text: str, **values: object) -> list[str]:
     """Return the commands of a table."""
-    for name, value in values.items():
+    for name, value in {"memory": MEMORY, **values}.items():
         text = text.replace(f"{{{name}}}", str(value))
     return [line.strip() for line in text.strip().splitlines()]
 
@@ -454,8 +460,10 @@ def lines(text: str, **values: object) -> list[str]:
 def curls() -> list[str]:
     """Return the spellings of curl: on its own, and behind programs that run their arguments."""
     launchers = LAUNCHERS.strip().replace("\\|", "\0").replace("\n", "|").split("|")
-    named = [each.strip().replace("\0", "|").replace("{{", "{").replace("}}", "}") for each in launchers]
-    quoted = ("-c", "-S", "=", "<<<", "x", "--", "EXIT;", "-qc")
+    named = [
+        each.strip().replace("\0", "|").replace("{{", "{").replace("}}", "}") for each in launchers
+    ]
+    quoted = ("-c", "-S", "=", "<<<", "! x", "--", "EXIT;", "-qc")
     shown = [f"{each} 'curl x'" if each.endswith(quoted) else f"{each} curl x" for each in named]
     return [*lines(CURL), *shown]
 

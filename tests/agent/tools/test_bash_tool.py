@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 
 from support.tool_calls import Calls
 from turnlog.agent.workspace.shell import processes
-from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 
 

@@ -264,7 +264,9 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
         if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
             _COMMITTED.add(key)
             # The objects of a work tree that git refuses are those of the main one.
-            owners = (directory, *directory.parents[1:2]) if (top / ".git").is_file() else (directory,)
+            owners = (
+                (directory, *directory.parents[1:2]) if (top / ".git").is_file() else (directory,)
+            )
             yield from (each for owner in owners if (each := owner / "objects").is_dir())
             yield from (real_path(top / each) for each in _alternates(directory))
 

@@ -59,7 +59,11 @@ def quarantine(paths: Iterable[Path]) -> list[str]:
 
 def _running_parts(git: Path) -> Iterator[Path]:
     """Yield the hooks of a repository, and its configuration if it may name programs."""
-    yield from (git / "commondir", git / "config.worktree", *git.glob("worktrees/*/config.worktree"))
+    yield from (
+        git / "commondir",
+        git / "config.worktree",
+        *git.glob("worktrees/*/config.worktree"),
+    )
     hooks = git / "hooks"
     yield from (p for p in hooks.glob("*") if p.suffix != ".sample") if hooks.is_dir() else ()
     try:
