@@ -26,14 +26,14 @@ from turnlog.agent.workspace.access import (
     Runs,
     Tier,
 )
-from turnlog.agent.workspace.sandbox.masks import GIT_PARTS
+from turnlog.agent.workspace.sandbox.protected import GIT_PARTS
 from turnlog.agent.workspace.tool import Grant, ToolError
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.store.paths import Store
 
 OUTSIDE, DENIED, AT_HOME = "outside-canary-7d1f", "denied-canary-93ab", "home-canary-51c0"
 TIMEOUT = 10_000
-DENY_FILES = ("Read(./.env)", "Read(config/**)", "Edit(/docs/keep.md)", "Read(~/.ssh/**)")
+DENY_FILES = ("Read(./.env)", "Read(/config/**)", "Edit(/docs/keep.md)", "Read(~/.ssh/**)")
 DENY_PROGRAMS = ("Bash(curl:*)", "Bash(evil:*)")
 FILES = {
     "src/app.py": "import os\n",
@@ -91,16 +91,16 @@ class Outcome(NamedTuple):
 class Arena:
     """A project, what lies around it, a server, and a record of what got through."""
 
-    def __init__(self, place: Path, is_committed: bool = True) -> None:
+    def __init__(self, place: Path, *, is_committed: bool = True) -> None:
         self.place, self.template, self.world = place, place / "template", place / "world"
         self.project, self.home = self.world / "project", self.world / "home"
         self.programs = place / "programs"
         self.programs.mkdir(parents=True)
         for name in ("evil", "ok"):
             program(self.programs / name, name)
-        _make_world(self.template, is_committed)
+        _make_world(self.template, is_committed=is_committed)
         self.server = socket.create_server(("127.0.0.1", 0))
-        self.server.setblocking(False)
+        self.server.settimeout(0)
         self.address = f"http://127.0.0.1:{self.server.getsockname()[1]}"
         self.renew()
         self.pristine = fingerprint(self.world)
@@ -115,10 +115,10 @@ class Arena:
             "LC_ALL": "C.UTF-8",
         }
 
-    def renew(self) -> None:
-        """Put everything back as it was."""
+    def renew(self, source: Path | None = None) -> None:
+        """Put everything back as it was, or as it is in a copy."""
         shutil.rmtree(self.world, ignore_errors=True)
-        shutil.copytree(self.template, self.world, symlinks=True)
+        shutil.copytree(source or self.template, self.world, symlinks=True)
         (self.project / "deep" / "key").unlink()
         (self.project / "deep" / "key").hardlink_to(self.project / ".env")
 
@@ -140,8 +140,11 @@ class Arena:
         """Run a command in one tier."""
         return asyncio.run(self.run(command, trial))
 
-    async def run(self, command: str, trial: Trial) -> Outcome:
-        """Run a command as a session with nobody to ask, or with one who confirms everything."""
+    async def run(self, command: str, trial: Trial, *, is_renewed: bool = True) -> Outcome:
+        """Run a command as a session with nobody to ask, or with one who confirms everything.
+
+        Without `is_renewed`, what it changes stays, and is not looked for.
+        """
         settings = load(Store(self.home / ".claude"), self.project, self.place / "managed.json")
         consent = Consent(settings, trial.mode, trial.allow, trial.deny)
         workspace = Workspace(self.project, self.place / "session", self.project)
@@ -162,7 +165,8 @@ class Arena:
         finally:
             await workspace.shells.close()
         text = f"{outcome.content}"
-        found = (*self._shown(text, trial), *self._reached(trial), *self._changes(trial))
+        found = (*self._shown(text, trial), *self._reached(trial))
+        found += tuple(self._changes(trial)) if is_renewed else ()
         return Outcome(verdict, text, outcome.wants, found, has_run=True)
 
     def _shown(self, text: str, trial: Trial) -> Iterator[str]:
@@ -215,11 +219,12 @@ class Arena:
         is_caching = bool(trial.allow) and name.startswith(("home/.cache", "home/.npm"))
         if not name.startswith("project/") and not is_caching:
             return False
-        is_new = name not in self.pristine and bool(trial.allow)
-        return is_new or not _is_protected(name.removeprefix("project/"), bool(trial.allow))
+        is_new, is_ruled = name not in self.pristine, bool(trial.allow)
+        inner = name.removeprefix("project/")
+        return (is_new and is_ruled) or not _is_protected(inner, is_new=is_new, is_ruled=is_ruled)
 
 
-def _is_protected(name: str, is_ruled: bool) -> bool:
+def _is_protected(name: str, *, is_new: bool, is_ruled: bool) -> bool:
     """Return whether the sandboxes keep a file: what runs later, where it is looked for."""
     parts = name.split("/")
     if {".claude", ".mcp.json"} & set(parts):
@@ -227,12 +232,12 @@ def _is_protected(name: str, is_ruled: bool) -> bool:
     if ".git" in parts:
         inner = parts[parts.index(".git") + 1 :]
         kept = set(GIT_PARTS) - ({"config"} if is_ruled else set())
-        is_sample = inner[:1] == ["hooks"] and (len(inner) == 1 or inner[1].endswith(".sample"))
-        return bool(inner) and inner[0] in kept and not (is_sample and parts[0] == "copy")
+        if is_new and parts[0] != ".git":  # a copy; git itself makes samples of hooks
+            return inner[:1] == ["hooks"] and len(inner) > 1 and not inner[1].endswith(".sample")
+        return bool(inner) and inner[0] in kept
     whole = f"{'/'.join(parts)}/"
-    return (
-        parts[0] in PROTECTED_FILES | PROTECTED_FOLDERS
-        or any(whole.startswith(f"{each}/") for each in PROTECTED_PATHS)
+    return parts[0] in PROTECTED_FILES | PROTECTED_FOLDERS or any(
+        whole.startswith(f"{each}/") for each in PROTECTED_PATHS
     )
 
 
@@ -243,7 +248,7 @@ def program(path: Path, name: str) -> None:
     path.chmod(0o755)
 
 
-def _make_world(world: Path, is_committed: bool) -> None:
+def _make_world(world: Path, *, is_committed: bool) -> None:
     project, outside = world / "project", world / "outside"
     for name, text in FILES.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)

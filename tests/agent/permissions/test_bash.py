@@ -12,15 +12,37 @@ from turnlog.agent.permissions.bash import HOLE, Word, parse_script
 
 PROGRAM = '#!/bin/bash\nprintf \'%s\\0\' "${0##*/}" "$@" > "$CALLS/$$"\n'
 WORDS = """
-    a 'a_b' "a_b" a\\ b a''b '*' "?" \\* ~ '~' a~ -n -- $'a\\tb' # a#b \\# = a=b '' {} {a} a,b %n ! ^ @ + ]
-    a] 1 2 - "a'b" 'a"b' "a\\"b" "\\$x" \\\\ '$(two)' \\$\\(two\\) "#" x\\;y 'x;two' "x|two" 3>&1 2>/dev/null
+    a 'a_b' "a_b" a\\ b a''b '*' "?" \\* ~ '~' a~ -n -- $'a\\tb' # a#b \\# = a=b
+    '' {} {a} a,b %n ! ^ @ + ]
+    a] 1 2 - "a'b" 'a"b'
+    "a\\"b" "\\$x" \\\\ '$(two)' \\$\\(two\\) "#" x\\;y 'x;two' "x|two" 3>&1 2>/dev/null
     >/dev/null <<<x
     """.split()
-JOINTS = [" && ", " || ", "; ", " | ", " & ", "\n", "\n\n", " \\\n && ", " # c\n", ";", "|", "&&", " |& "]
+JOINTS = [
+    " && ",
+    " || ",
+    "; ",
+    " | ",
+    " & ",
+    "\n",
+    "\n\n",
+    " \\\n && ",
+    " # c\n",
+    ";",
+    "|",
+    "&&",
+    " |& ",
+]
 FRAMES = (
     *("{}", "({})", "{{ {}; }}", "if {}; then two; fi", "! {}", "for i in 1; do {}; done"),
     *("one $({})", 'one "$({})"', "one <({})", "case a in a) {};; esac", "f() {{ {}; }}; f"),
-    *("while {}; do break; done", "x=1 {}", "cat <<'E'\n$(two)\nE\n{}", "[[ -n a ]] && {}", "time {}"),
+    *(
+        "while {}; do break; done",
+        "x=1 {}",
+        "cat <<'E'\n$(two)\nE\n{}",
+        "[[ -n a ]] && {}",
+        "time {}",
+    ),
 )
 
 
@@ -87,8 +109,11 @@ def _fits(words: tuple[Word, ...], call: tuple[str, ...], home: Path) -> bool:
         ("case a in (b|c) one;; *) two;; esac", [["one"], ["two"]]),
         ("one 3>&1 >&2 2>&- <&0", [["one"]]),
         ("one 2>/dev/null push", [["one", "push"]]),
-        ("sort x | head -5\nrm -rf src >/dev/null", [["sort", "x"], ["head", "-5"], ["rm", "-rf", "src"]]),
-        ('one "$(two \')\')"', [["two", ")"], ["one", "\0"]]),
+        (
+            "sort x | head -5\nrm -rf src >/dev/null",
+            [["sort", "x"], ["head", "-5"], ["rm", "-rf", "src"]],
+        ),
+        ("one \"$(two ')')\"", [["two", ")"], ["one", "\0"]]),
         ("one `two \\`three\\``", [["three"], ["two", "\0"], ["one", "\0"]]),
         ("one ${x:-$(two)}", [["two"], ["one", "\0"]]),
         ("((a[$(one)]))", [["one"]]),
@@ -112,7 +137,17 @@ def test_simple_commands_are_found_wherever_they_are(command: str, words: list[l
 @pytest.mark.parametrize(
     "command",
     [
-        *("echo 'a", "ls )", "{ls; }", "ls &&", "if ls", "[[ a", "case x in y", "echo {a,b} (", "ls;;"),
+        *(
+            "echo 'a",
+            "ls )",
+            "{ls; }",
+            "ls &&",
+            "if ls",
+            "[[ a",
+            "case x in y",
+            "echo {a,b} (",
+            "ls;;",
+        ),
         *("echo <<E\nx", "l\\\ns", "ls\r", "ls \u00a0", "echo \u202e", "echo \ud800", "echo \x07"),
         *("coproc X { :; }", "$(" * 3_000, "a" * 100_001),
     ],
@@ -123,5 +158,11 @@ def test_what_is_not_certain_is_unclear(command: str) -> None:
 
 
 def test_a_long_command_is_split_in_time() -> None:
-    for text in ("echo " + "{," * 4_900, "cat *;" * 1_500, "cat" + " a" * 40_000, "(" * 4_000, "`" * 9_999):
+    for text in (
+        "echo " + "{," * 4_900,
+        "cat *;" * 1_500,
+        "cat" + " a" * 40_000,
+        "(" * 4_000,
+        "`" * 9_999,
+    ):
         parse_script(text)

@@ -1,4 +1,4 @@
-"""Hosts on which no sandbox works: one clear line, the documented fallback, never a weaker retry."""
+"""Hosts on which no sandbox works: one clear line, a fallback, and never a weaker retry."""
 
 import asyncio
 import os
@@ -43,7 +43,15 @@ for basis in (Basis.READ, Basis.WRITE, Basis.RULE):
 OUTER = ("bwrap", "--bind", "/", "/", "--dev", "/dev")
 HOSTS = {
     "user namespaces": (*OUTER, "--proc", "/proc", "--unshare-user", "--disable-userns"),
-    "privileges": (*OUTER, "--proc", "/proc", "--cap-drop", "ALL", "--unshare-user", "--disable-userns"),
+    "privileges": (
+        *OUTER,
+        "--proc",
+        "/proc",
+        "--cap-drop",
+        "ALL",
+        "--unshare-user",
+        "--disable-userns",
+    ),
 }
 
 
@@ -71,13 +79,13 @@ def failing(tmp_path: Path) -> Path:
 def run(command: str, profile: Profile) -> str:
     place = profile.roots[0]
     workspace = Workspace(place, place.parent / "session", place)
-    value = BASH.read({"command": command})
-    call = BASH.run(value, workspace, lambda text: None, Grant(profile.basis, profile=profile))
-    return str(asyncio.run(_outcome(call)))
 
+    async def go() -> str:
+        value = BASH.read({"command": command})
+        grant = Grant(profile.basis, profile=profile)
+        return str((await BASH.run(value, workspace, lambda text: None, grant)).content)
 
-async def _outcome(call: object) -> object:
-    return (await call).content  # type: ignore[misc, attr-defined]  # pyright: ignore
+    return asyncio.run(go())
 
 
 @pytest.mark.parametrize("basis", [Basis.READ, Basis.WRITE])
@@ -124,7 +132,9 @@ def test_a_missing_bubblewrap_is_named_with_how_to_install_it() -> None:
     )
 
 
-def test_a_bubblewrap_that_hangs_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_that_hangs_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bubblewrap, "MAX_SECONDS", 0.2)
     slow = tmp_path / "bwrap"
     slow.write_text("#!/bin/sh\nexec sleep 9\n")
@@ -171,7 +181,12 @@ def test_no_program_of_the_project_is_started_as_bubblewrap_or_git(
     )
     variables = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project, env=variables, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        cwd=project,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert not (tmp_path / "calls").exists(), (tmp_path / "calls").read_text()
     assert done.stdout.splitlines()[-1] not in ("bwrap", str(failing)), done.stderr
@@ -186,8 +201,8 @@ def test_on_a_mac_the_profile_is_a_text_for_sandbox_exec(
     with pytest.raises(NoSandbox):
         enclose(Profile(Basis.READ, (tmp_path,)))
     why_unavailable.cache_clear()
-    monkeypatch.setattr(os, "access", lambda path, mode: True)
-    for name in (".env", ".mcp.json", "odd \"name\")"):
+    monkeypatch.setattr(os, "access", _always)
+    for name in (".env", ".mcp.json", 'odd "name")'):
         (tmp_path / name).write_text("x")
     hidden = (PathPattern(tmp_path, ".env"), PathPattern(tmp_path, "odd*"))
     text = _profile(enclose(Profile(Basis.WRITE, (tmp_path,), hidden)))
@@ -208,6 +223,10 @@ def test_on_a_mac_the_profile_is_a_text_for_sandbox_exec(
     opened = _profile(enclose(Profile(Basis.USER, (tmp_path,), hidden)))
     assert "(allow file-write*)" in opened.splitlines()
     assert enclose(Profile(Basis.USER, (tmp_path,))) == Enclosure()
+
+
+def _always(path: object, mode: int) -> bool:
+    return True
 
 
 def _profile(enclosure: Enclosure) -> str:

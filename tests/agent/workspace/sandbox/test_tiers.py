@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,16 +49,18 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     made = Place(tmp_path)
     monkeypatch.setenv("HOME", str(made.home))
     monkeypatch.setenv("TURNLOG_HOME", str(made.home / ".turnlog"))
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("basis", [Basis.READ, Basis.WRITE])
 def test_the_home_is_hidden_except_what_commands_need(place: Place, basis: Basis) -> None:
-    shown = place.run(f"cd ..; cat .ssh/id notes/n; cat .cargo/registry/x .gitconfig; ls -A {place.home}", basis)
+    shown = place.run(
+        f"cd ..; cat .ssh/id notes/n; cat .cargo/registry/x .gitconfig; ls -A {place.home}", basis
+    )
     assert "canary .cargo/registry/x" in shown
     assert "canary .ssh" not in shown
     assert "canary notes" not in shown
@@ -74,7 +75,9 @@ def test_the_home_as_working_directory_keeps_its_secrets(place: Place, basis: Ba
     place.workspace.root = place.workspace.cwd = place.home
     hidden = (PathPattern(place.home, "/.ssh/**"),)
     profile = Profile(basis, (place.home,), hidden)
-    shown = str(place.outcome("cat .ssh/id; cat notes/n; echo x > new; echo x > .bashrc", profile).content)
+    shown = str(
+        place.outcome("cat .ssh/id; cat notes/n; echo x > new; echo x > .bashrc", profile).content
+    )
     assert "canary .ssh" not in shown
     assert "canary notes/n" in shown
     assert (place.home / "new").exists() == (basis is not Basis.READ)
@@ -91,7 +94,9 @@ def test_temporary_directories_are_private_and_discarded(place: Place) -> None:
 def test_the_rule_sandbox_writes_caches_and_nothing_else_outside(place: Place) -> None:
     for name in (".npm", ".cache"):
         (place.home / name).mkdir()
-    place.run("echo x > ../.npm/x; echo x > ../.cache/x; echo x > ../.ssh/x; echo x > ../new", Basis.RULE)
+    place.run(
+        "echo x > ../.npm/x; echo x > ../.cache/x; echo x > ../.ssh/x; echo x > ../new", Basis.RULE
+    )
     assert sorted(p.name for p in place.home.rglob("x") if p.is_file()) == ["x", "x", "x"]
     assert not (place.home / ".ssh/x").exists()
     assert not (place.home / "new").exists()
@@ -134,7 +139,10 @@ def test_the_network_is_reached_only_where_a_rule_or_the_settings_say_so(place: 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"
-        reached = {basis: "reached" in place.run(command, basis) for basis in (Basis.READ, Basis.WRITE, Basis.RULE)}
+        reached = {
+            basis: "reached" in place.run(command, basis)
+            for basis in (Basis.READ, Basis.WRITE, Basis.RULE)
+        }
         assert reached == {Basis.READ: False, Basis.WRITE: False, Basis.RULE: True}
         assert "reached" not in place.run(command, Basis.RULE, settings=ON)
         assert "reached" in place.run(command, settings=replace(ON, is_online=True))
@@ -145,7 +153,8 @@ def test_sockets_of_services_are_out_of_reach(place: Place) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        command = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"socket\")' && echo reached"
+        program = 'import socket; socket.socket(socket.AF_UNIX).connect("socket")'
+        command = f"{PYTHON} -c '{program}' && echo reached"
         for basis in (Basis.READ, Basis.WRITE):
             assert "reached" not in place.run(command, basis)
         assert "reached" in place.run(command, Basis.RULE)
@@ -237,7 +246,9 @@ def test_a_plain_repository_and_what_was_there_before_stay(place: Place) -> None
         "echo x > .git/modules/sub/hooks/x",
     ],
 )
-def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(command: str, place: Place) -> None:
+def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(
+    command: str, place: Place
+) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
     other = place.home / "other"
     for folder, arguments in (
@@ -265,7 +276,12 @@ def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(command: s
 def _running(root: Path) -> dict[str, str]:
     """Return what git takes commands from."""
     found = [*root.glob(".git/hooks/*"), *root.glob(".githooks/*"), *root.rglob(".git/**/config*")]
-    found += [root / ".git/info/attributes", root / "scripts/check.sh", root / ".git/commondir", root / "sub/.git"]
+    found += [
+        root / ".git/info/attributes",
+        root / "scripts/check.sh",
+        root / ".git/commondir",
+        root / "sub/.git",
+    ]
     found += [*root.glob(".git/worktrees/*/*dir"), *root.glob(".git/modules/**/hooks/*")]
     return {str(path): path.read_text() for path in found if path.is_file()}
 
