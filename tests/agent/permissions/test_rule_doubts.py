@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from turnlog.agent.chat.rule_doubts import RuleNames, rule_doubts
 from turnlog.agent.permissions import ApprovalMode, Policy, parse_rule
-from turnlog.agent.permissions.rule_doubts import RuleNames, rule_doubts
 
 KNOWN = RuleNames({"Bash", "Custom"}, ["shop"], ["clerk"], ["deploy"])
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 
 from support.tool_calls import Calls
 from turnlog.agent.workspace.sandbox.settings import Confinement
