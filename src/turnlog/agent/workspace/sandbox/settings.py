@@ -7,6 +7,7 @@ apply exactly is applied more strictly, and named when a chat starts.
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -178,21 +179,22 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
 def restricting(sandbox: Sandbox) -> Sandbox:
     """Return the settings that an untrusted project may set: denials, and turning it on."""
     files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
-    secret = sandbox.credentials or SandboxCredentials()
+    secret = sandbox.credentials
     return Sandbox(
         # `false` would switch off a sandbox that the user wants, and `true` lift all questions.
         enabled=sandbox.enabled or None,
         auto_allow_bash_if_sandboxed=False if sandbox.enabled else None,
         fail_if_unavailable=sandbox.fail_if_unavailable or None,
         filesystem=SandboxFiles(
-            deny_write=(files.deny_write or [])[:MAX_UNTRUSTED],
-            deny_read=(files.deny_read or [])[:MAX_UNTRUSTED],
+            deny_write=_first(files.deny_write), deny_read=_first(files.deny_read)
         ),
         network=SandboxNetwork(denied_domains=network.denied_domains),
-        credentials=SandboxCredentials(
-            (secret.files or [])[:MAX_UNTRUSTED], (secret.env_vars or [])[:MAX_UNTRUSTED]
-        ),
+        credentials=secret and SandboxCredentials(_first(secret.files), _first(secret.env_vars)),
     )
+
+
+def _first(given: list[Any] | None) -> list[Any] | None:
+    return given and given[:MAX_UNTRUSTED]
 
 
 def _camel(name: str) -> str:
