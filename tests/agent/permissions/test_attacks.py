@@ -266,7 +266,9 @@ LAUNCHERS = """
     xargs -I{{}} sh -c|bash -c|sh -c|bash -lc|bash <<<|sh <<<|. /dev/stdin <<<|trap -- EXIT;
     coproc|find . -maxdepth 0 -exec|watch -n1|script -qc|su -c|runuser -u root --|sudo|doas
     busybox|git -c alias.x=! x|git bisect run|parallel|perf stat|strace -o /dev/null|valgrind
-    systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --|uclampset|rlwrap|pkexec|fakeroot|proot|firejail|bwrap --bind / /|ltrace|gdb -ex run --args|daemonize
+    systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --|uclampset|rlwrap|pkexec
+    fakeroot
+    proot|firejail|bwrap --bind / /|ltrace|gdb -ex run --args|daemonize
     xvfb-run|!|(:);|:\\;|if true; then :; fi;|ls;|ls \\||true &&|false \\|\\||{{ :; }};|X=1
     LANG=C|PATH=/usr/bin|LD_PRELOAD=x|>/dev/null|2>&1|</dev/null|builtin exec|command -p
     exec -a x
