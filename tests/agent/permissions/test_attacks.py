@@ -344,7 +344,6 @@ CURL = r"""
 ESCAPES = r"""
     cat /proc/1/environ | tr '\0' '\n' | grep home-canary
     python3 -c 'import os; os.kill(os.getppid(), 9); os.kill(1, 9)'
-    kill -9 -1
     kill -9 1
     ls /proc | grep -c '^[0-9]' | grep -v '^[0-9]$'
     printf '\e]0;x\a'
@@ -352,16 +351,15 @@ ESCAPES = r"""
     mknod x b 8 0; dd if=x count=1 | grep canary
     dd if=/dev/sda count=1
     dmesg -C
-    date -s 2001-01-01
     hostname pwned
     sysctl -w kernel.core_pattern='|/x'
-    echo b > /proc/sysrq-trigger
     ulimit -c unlimited; sh -c 'kill -SEGV $$'
     insmod x; modprobe x
     keyctl session; keyctl show
     mount -t proc x /proc; mount -t tmpfs x /etc
     pivot_root . docs
     ip link add x type dummy
+    [ -w /proc/sysrq-trigger ] && echo home-canary-51c0
     """
 
 
