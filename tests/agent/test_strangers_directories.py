@@ -194,8 +194,8 @@ def test_a_real_worktree_has_the_rules_of_its_main_checkout(world: World) -> Non
     rules = {"permissions": {"allow": ["Bash(touch:*)"]}}
     world.put(shop / ".claude/settings.local.json", rules)
     world.put(trust_file(world.chat.environment), json.dumps([str(shop)]))
-    world.ask(replies=(call("Bash", command=f"touch {world.canary}"),))
-    assert world.canary.exists()
+    world.ask(replies=(call("Bash", command="touch canary"),))
+    assert (world.work / "canary").exists()
 
 
 @pytest.mark.parametrize("folder", ["skills/foo", "plugins/a/b"])

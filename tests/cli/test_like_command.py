@@ -52,7 +52,7 @@ def test_the_id_of_a_session_that_is_gone_is_no_text(turnlog: Run) -> None:
     assert ran.code == 1
     assert ran.err.startswith("turnlog: no session")
     # Hexadecimal words are text.
-    assert turnlog("search", "--like", "facade").code == 0
+    assert "nothing is similar to 'facade'" in turnlog("search", "--like", "facade").err
 
 
 def test_filters_narrow_it_down(turnlog: Run) -> None:

@@ -73,7 +73,8 @@ class Trial(NamedTuple):
 
 READ = Trial("read")
 WRITE = Trial("write", ApprovalMode.ACCEPT_EDITS)
-RULE = Trial("rule", allow=("Bash",))
+# Every simple command, as a pattern: `Bash` alone lets commands change the whole machine.
+RULE = Trial("rule", allow=("Bash(* *)",))
 CONFIRMED = Trial("confirmed", is_confirmed=True)
 TIERS = (READ, WRITE, RULE, CONFIRMED)
 

@@ -266,8 +266,9 @@ LAUNCHERS = """
     xargs -I{{}} sh -c|bash -c|sh -c|bash -lc|bash <<<|sh <<<|. /dev/stdin <<<|trap -- EXIT;
     coproc|find . -maxdepth 0 -exec|watch -n1|script -qc|su -c|runuser -u root --|sudo|doas
     busybox|git -c alias.x=! x|git bisect run|parallel|perf stat|strace -o /dev/null|valgrind
-    systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --|uclampset|rlwrap
-    pkexec|fakeroot|proot|firejail|bwrap --bind / /|ltrace|gdb -ex run --args|daemonize
+    systemd-run|nsenter|chroot /|start-stop-daemon -S -x|choom -n 0 --|uclampset|rlwrap|pkexec
+    fakeroot
+    proot|firejail|bwrap --bind / /|ltrace|gdb -ex run --args|daemonize
     xvfb-run|!|(:);|:\\;|if true; then :; fi;|ls;|ls \\||true &&|false \\|\\||{{ :; }};|X=1
     LANG=C|PATH=/usr/bin|LD_PRELOAD=x|>/dev/null|2>&1|</dev/null|builtin exec|command -p
     exec -a x
@@ -343,7 +344,6 @@ CURL = r"""
 ESCAPES = r"""
     cat /proc/1/environ | tr '\0' '\n' | grep home-canary
     python3 -c 'import os; os.kill(os.getppid(), 9); os.kill(1, 9)'
-    kill -9 -1
     kill -9 1
     ls /proc | grep -c '^[0-9]' | grep -v '^[0-9]$'
     printf '\e]0;x\a'
@@ -351,16 +351,15 @@ ESCAPES = r"""
     mknod x b 8 0; dd if=x count=1 | grep canary
     dd if=/dev/sda count=1
     dmesg -C
-    date -s 2001-01-01
     hostname pwned
     sysctl -w kernel.core_pattern='|/x'
-    echo b > /proc/sysrq-trigger
     ulimit -c unlimited; sh -c 'kill -SEGV $$'
     insmod x; modprobe x
     keyctl session; keyctl show
     mount -t proc x /proc; mount -t tmpfs x /etc
     pivot_root . docs
     ip link add x type dummy
+    [ -w /proc/sysrq-trigger ] && echo home-canary-51c0
     """
 
 
