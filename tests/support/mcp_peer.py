@@ -22,6 +22,9 @@ HELLO = {
 }
 
 
+BANK_PROMPT = "00000000-0000-4000-8000-0000000000b1"
+
+
 def write_history(root: Path) -> None:
     """Write a session about a shop, and one of another project."""
     edit = {"file_path": f"{SHOP}/a.py", "old_string": "one", "new_string": "two"}
@@ -45,7 +48,7 @@ def write_history(root: Path) -> None:
     ]
     put(root, SHOP, session(*lines, session_id=FIRST), FIRST)
     other = session(
-        user("Postgres password of the bank?", cwd="/home/ada/bank"),
+        user("Postgres password of the bank?", cwd="/home/ada/bank", uuid=BANK_PROMPT),
         assistant(text("Postgres of the bank."), cwd="/home/ada/bank"),
         session_id=OTHER,
     )
