@@ -25,7 +25,7 @@ def agent(project: Path) -> Path:
         assistant(text("There are three."), message_id="m2"),
     )
     (project / f"{SESSION}.jsonl").write_bytes(whole)
-    other = session(user("another"), assistant(text("done")), session_id="6" * 8)
+    other = session(user("another", uuid=nth(66)), assistant(text("done")), session_id="6" * 8)
     (project / f"{'6' * 8}.jsonl").write_bytes(other)
     path = project / "subagents" / f"agent-{AGENT}.jsonl"
     path.parent.mkdir()
