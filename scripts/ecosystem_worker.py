@@ -233,8 +233,9 @@ def _change(name: str, old: File | None, new: File | None) -> str:
 def play_session(machine: Machine, task: dict[str, Any]) -> None:
     """Run every command that reads a session, then every change and its undo."""
     root, file = Path(task["roots"][0]), Path(task["file"])
-    agents = [] if file.name.startswith("agent-") else file.parent.glob("agent-*.jsonl")
-    folder = _place(machine, root, file.parent, [file, file.with_suffix(""), *agents])
+    is_agent = file.name.startswith("agent-")
+    files = [file, file.with_suffix(""), *(() if is_agent else file.parent.glob("agent-*.jsonl"))]
+    folder = _place(machine, root, file.parent, files)
     machine.start()
     uuids = re.findall(rb'"uuid": ?"([0-9a-f-]{36})"', file.read_bytes())
     middle = uuids[len(uuids) // 2].decode() if uuids else "none"
@@ -243,7 +244,8 @@ def play_session(machine: Machine, task: dict[str, Any]) -> None:
         machine.do(command)
     pristine = machine.folder / "pristine"
     shutil.copytree(machine.store, pristine)
-    for command in [] if file.name.startswith("agent-") else scenes.get("change", "").splitlines():
+    changes: list[str] = [] if is_agent else scenes.get("change", "").splitlines()
+    for command in changes:
         before = machine.files()
         if not machine.do(command):
             continue
@@ -357,6 +359,11 @@ def _raise_left(code: int) -> NoReturn:
     end_process(code)
 
 
+def _list_directory(folder: Any = ".", listing: Any = os.listdir) -> Any:
+    """List a directory; processes of the machine are not shown, whose open files edits look up."""
+    return [] if folder == "/proc" else listing(folder)
+
+
 def _time_out(number: int, frame: object) -> NoReturn:
     raise TimeoutError(f"still running after {SECONDS} s")
 
@@ -369,6 +376,7 @@ def main() -> None:
     scenes.update(plan["scenes"])
     os._exit = _raise_left
     os.fsync = os.fdatasync = lambda fd: None
+    os.listdir = _list_directory
     signal.signal(signal.SIGALRM, _time_out)
     work(plan["tasks"][-1])  # so that all processes find modules imported and patterns compiled
     running: dict[int, dict[str, Any]] = {}
