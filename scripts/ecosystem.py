@@ -98,10 +98,10 @@ def find_tasks(tops: Iterable[Path]) -> Iterator[Task]:
             above = [each.parent for each in path.parents if each.name == "projects"]
             if path.name != "history.jsonl":
                 roots.setdefault(above[-1] if above else path.parent, []).append(path)
-        batch: Task = {}
+        batch: Task = {"size": BATCH}
         for root, paths in roots.items():
             name = str(root.relative_to(top.parent))
-            store = {"kind": "store", "name": name, "roots": [str(root)]}
+            store: Task = {"kind": "store", "name": name, "roots": [str(root)]}
             store |= {"size": sum(path.stat().st_size for path in paths), "digest": digest_of(root)}
             # Sub-agents next to a session are read with it; one of them is read alone.
             agents = [path for path in paths if path.name.startswith("agent-")]
@@ -109,14 +109,14 @@ def find_tasks(tops: Iterable[Path]) -> Iterator[Task]:
                 inner = f"{name}/{path.relative_to(root)}"
                 size = path.stat().st_size
                 yield store | {"kind": "session", "name": inner, "file": str(path), "size": size}
-            if batch and batch["size"] + store["size"] <= BATCH:
+            if batch["size"] + store["size"] <= BATCH:
                 store["digest"] += batch["digest"]
                 store["roots"] = [*batch["roots"], *store["roots"]]
                 store |= {"name": batch["name"], "size": batch["size"] + store["size"]}
-            elif batch:
+            elif "kind" in batch:
                 yield batch
             batch = store
-        if batch:
+        if "kind" in batch:
             yield batch
 
 

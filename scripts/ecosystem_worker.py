@@ -79,8 +79,9 @@ class Machine:
         before = self.files()
         code, out, err = "2", "", ""
         for spelling in command.split(" | "):
-            words = [self._fill(word) for word in shlex.split(spelling)]
-            code, out, err = run(words, self.work)
+            line, _, given = spelling.partition(" < ")
+            words = [self._fill(word) for word in shlex.split(line)]
+            code, out, err = run(words, self.work, self._fill(given).replace(r"\n", "\n"))
             if code != "2":
                 break
         after = self.files()
@@ -135,7 +136,7 @@ class Machine:
             self.known.update(UUID.findall(text), (found[0] for found in NAME.finditer(text)))
 
     def _fill(self, word: str) -> str:
-        return re.sub(r"\{(\w+)\}", lambda found: self.names[found[1]], word)
+        return re.sub(r"\{(\w+)\}", lambda m: self.names.get(m[1], m[0]), word)
 
     def _normalize(self, text: str) -> str:
         """Replace paths, times and random names, which differ from run to run."""
@@ -171,11 +172,13 @@ class Machine:
         return self.started - 90 <= moment <= time.time() + 90
 
 
-def run(arguments: list[str], folder: Path) -> tuple[str, str, str]:
+def run(arguments: list[str], folder: Path, given: str = "") -> tuple[str, str, str]:
     """Run a command line in this process; return its exit code, output and messages."""
     kept = [os.dup(number) for number in range(3)]
     before = sys.stdin, sys.stdout, sys.stderr, dict(os.environ)
     with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        stdin.write(given.encode())
+        stdin.seek(0)
         for number, file in enumerate((stdin, stdout, stderr)):
             os.dup2(file.fileno(), number)
         sys.stdin, sys.stdout, sys.stderr = (
@@ -237,9 +240,11 @@ def play_session(machine: Machine, task: dict[str, Any]) -> None:
     files = [file, file.with_suffix(""), *(() if is_agent else file.parent.glob("agent-*.jsonl"))]
     folder = _place(machine, root, file.parent, files)
     machine.start()
-    uuids = re.findall(rb'"uuid": ?"([0-9a-f-]{36})"', file.read_bytes())
-    middle = uuids[len(uuids) // 2].decode() if uuids else "none"
-    machine.names |= {"session": str(folder / file.name), "uuid": middle, "id": file.stem}
+    text = file.read_text(errors="replace")
+    uuids = re.findall(r'"uuid": ?"([0-9a-f-]{36})"', text)
+    middle = uuids[len(uuids) // 2] if uuids else "none"
+    machine.names |= {"session": str(folder / file.name), "uuid": middle}
+    machine.names["file"] = _changed_file(text)
     for command in scenes["session"].splitlines():
         machine.do(command)
     pristine = machine.folder / "pristine"
@@ -267,10 +272,9 @@ def play_store(machine: Machine, task: dict[str, Any]) -> None:
     found = machine.store.glob("projects/*/*.jsonl")
     sessions = sorted(path for path in found if not path.name.startswith("agent-"))
     text = b"".join(path.read_bytes() for path in sessions).decode(errors="replace")
-    edited = re.search(r'"file_path": ?"([^"\\]+)"', text)
     words = Counter(re.findall(r"\b[a-z]{5,12}\b", text[:200_000]))
     rare = min(words, key=lambda word: (abs(words[word] - 5), word), default="none")
-    machine.names |= {"file": edited[1] if edited else "none", "text": rare}
+    machine.names |= {"file": _changed_file(text), "text": rare}
     machine.names["session"] = str(sessions[0]) if sessions else "none"
     for line in scenes["store"].splitlines():
         word, _, rest = line.partition(" ")
@@ -284,6 +288,11 @@ def play_store(machine: Machine, task: dict[str, Any]) -> None:
                 machine.do(rest, f" ({path.stem})")
         else:
             machine.do(line)
+
+
+def _changed_file(text: str) -> str:
+    found = re.search(r'"file_path": ?"([^"\\]+)"', text)
+    return found[1] if found else "none"
 
 
 def _place(machine: Machine, root: Path, folder: Path, files: list[Path]) -> Path:
