@@ -33,6 +33,9 @@ TIME = re.compile(r"\b(20\d\d)-?(\d\d)-?(\d\d)[T -](\d\d)[:-]?(\d\d)(?:[:-]?(\d\
 EPOCH = re.compile(r"\b1\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b")
 HEX = "[0-9a-f]"
 UUID = re.compile(rf"\b{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}\b")
+ID = rf'": ?"({UUID.pattern[2:-2]})"'
+UUID_FIELD, SESSION_FIELD = re.compile(f'"uuid{ID}'), re.compile(f'"sessionId{ID}')
+PATH_FIELD = re.compile(r'"file_path": ?"([^"\\]+)"')
 NAME = re.compile(
     rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b)"
     r'|(?P<port>127\.0\.0\.1:\d+)|(?P<machine>(?<="machine": ")\w+)|(?P<message>msg_\d{4,}\b)'
@@ -241,10 +244,13 @@ def play_session(machine: Machine, task: dict[str, Any]) -> None:
     folder = _place(machine, root, file.parent, files)
     machine.start()
     text = file.read_text(errors="replace")
-    uuids = re.findall(r'"uuid": ?"([0-9a-f-]{36})"', text)
-    middle = uuids[len(uuids) // 2] if uuids else "none"
-    machine.names |= {"session": str(folder / file.name), "uuid": middle}
-    machine.names["file"] = _changed_file(text)
+    answers = [line for line in text.split("\n") if '"assistant"' in line and '"uuid"' in line]
+    middle = answers[len(answers) // 2] if answers else ""
+    machine.names |= {
+        "session": str(folder / _session_name(file)),
+        "uuid": _first(UUID_FIELD, middle),
+        "file": _first(PATH_FIELD, text),
+    }
     for command in scenes["session"].splitlines():
         machine.do(command)
     pristine = machine.folder / "pristine"
@@ -265,8 +271,8 @@ def play_session(machine: Machine, task: dict[str, Any]) -> None:
 def play_store(machine: Machine, task: dict[str, Any]) -> None:
     """Run what concerns all sessions of a store, and take them to other stores."""
     for root in map(Path, task["roots"]):
-        for folder in {path.parent for path in root.rglob("*.jsonl")}:
-            if folder.parent.name == "projects" or folder == root:
+        for folder in sorted({path.parent for path in root.rglob("*.jsonl")}):
+            if folder.parent == root / "projects" or not (root / "projects").is_dir():
                 _place(machine, root, folder, sorted(folder.iterdir()))
     machine.start()
     found = machine.store.glob("projects/*/*.jsonl")
@@ -274,7 +280,7 @@ def play_store(machine: Machine, task: dict[str, Any]) -> None:
     text = b"".join(path.read_bytes() for path in sessions).decode(errors="replace")
     words = Counter(re.findall(r"\b[a-z]{5,12}\b", text[:200_000]))
     rare = min(words, key=lambda word: (abs(words[word] - 5), word), default="none")
-    machine.names |= {"file": _changed_file(text), "text": rare}
+    machine.names |= {"file": _first(PATH_FIELD, text), "text": rare}
     machine.names["session"] = str(sessions[0]) if sessions else "none"
     for line in scenes["store"].splitlines():
         word, _, rest = line.partition(" ")
@@ -290,9 +296,18 @@ def play_store(machine: Machine, task: dict[str, Any]) -> None:
             machine.do(line)
 
 
-def _changed_file(text: str) -> str:
-    found = re.search(r'"file_path": ?"([^"\\]+)"', text)
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
     return found[1] if found else "none"
+
+
+def _session_name(path: Path) -> str:
+    """Return the name that a client would have given to a session file, or a folder next to it."""
+    file = path.with_suffix(".jsonl")
+    if UUID.fullmatch(path.stem) or path.name.startswith("agent-") or not file.is_file():
+        return path.name
+    name = _first(SESSION_FIELD, file.read_text(errors="replace"))
+    return path.name if name == "none" else name + path.suffix
 
 
 def _place(machine: Machine, root: Path, folder: Path, files: list[Path]) -> Path:
@@ -301,12 +316,12 @@ def _place(machine: Machine, root: Path, folder: Path, files: list[Path]) -> Pat
     is_store = "projects" in parts
     target = machine.store.joinpath(*parts if is_store else ("projects", "-home-ada-project"))
     others = [each for each in root.iterdir() if is_store and each.name != "projects"]
-    pairs = [(each, target / each.name) for each in files]
+    pairs = [(each, target / _session_name(each)) for each in files]
     for source, copy in [*pairs, *((each, machine.store / each.name) for each in others)]:
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, copy, dirs_exist_ok=True)
-        elif source.is_file():
+        elif source.is_file() and not copy.exists():
             shutil.copyfile(source, copy)
     return target
 

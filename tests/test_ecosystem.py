@@ -25,13 +25,12 @@ def main():
     if command == "cost":
         print('{"dollars": DOLLARS, "session": "%s"}' % path.name)
     if command == "clone":
-        clone = path.with_name(f"{uuid.uuid4()}.jsonl")
+        clone = path.with_name(f"clone-{uuid.uuid4()}.jsonl")
         clone.write_bytes(path.read_bytes().replace(b"hi", b"GREETING"))
         print(f"Cloned to {clone}")
     if command == "undo":
-        for each in Path(os.environ["HOME"]).rglob("*.jsonl"):
-            if each.name not in ("one.jsonl", "two.jsonl"):
-                each.unlink()
+        for clone in Path(os.environ["HOME"]).rglob("clone-*"):
+            clone.unlink()
     os._exit(0)
 """
 SCENES = """
