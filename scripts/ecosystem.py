@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +41,8 @@ FIXED = (
     f" PYTHONDONTWRITEBYTECODE=1 GIT_CONFIG_NOSYSTEM=1 GIT_CEILING_DIRECTORIES={CACHE}/run"
     " ANTHROPIC_API_KEY=not-a-key"
 )
-LINES, GROUPS, WIDTH = 24, 8, 200
-"""Lines of a diff, differences of a command and characters of a line that are printed."""
+LINES, GROUPS, WIDTH = 24, 40, 200
+"""Lines of a diff, differences and characters of a line that are printed."""
 SCENE = re.compile(r"\[scene: (\w+)\]")
 VALUE = re.compile(r'(?<=: )"(?:[^"\\]|\\.)*"|<[a-z]+ ?\d*>|\b[0-9a-f]{7,}\b|\d+(?:[.,:]\d+)*')
 Task = dict[str, Any]
@@ -48,12 +50,11 @@ Record = dict[str, str]
 
 
 class Group(NamedTuple):
-    """A difference and where it occurs; the reason if it is intended."""
+    """A difference, why it is intended if so, and in which commands and places it occurs."""
 
-    command: str
     diff: list[str]
     reason: str
-    places: list[str]
+    places: list[tuple[str, str]]
 
 
 def main() -> int:
@@ -225,21 +226,25 @@ def serve_model(scenes: list[dict[str, Any]]) -> Generator[str]:
 def compare(
     old: dict[str, Record], new: dict[str, Record], intended: list[dict[str, str]]
 ) -> Iterator[Group]:
-    """Yield each difference once, with the places that have it."""
-    found: dict[tuple[str, str, frozenset[str]], Group] = {}
+    """Yield each difference once, with all that have it."""
+    found: dict[tuple[str, frozenset[str]], Group] = {}
     for place, after in new.items():
         before = old[place]
         for command in dict.fromkeys([*before, *after]):
             diff = diff_of(before.get(command, "not run"), after.get(command, "not run"))
             if command == FAILED:  # in both versions, perhaps
-                diff = ["-" + before.get(command, ""), "+" + after.get(command, "")]
+                diff = ["@@", "-" + before.get(command, ""), "+" + after.get(command, "")]
             if diff:
                 changed = [line for line in diff if line[0] in "+-"]
                 reason = reason_of(command, changed, intended)
-                shape = frozenset(VALUE.sub("#", line) for line in changed)
-                group = Group(command, diff, reason, [])
-                found.setdefault((command, reason, shape), group).places.append(place)
+                group = found.setdefault((reason, shape_of(diff)), Group(diff, reason, []))
+                group.places.append((command, place))
     yield from found.values()
+
+
+def shape_of(diff: list[str]) -> frozenset[str]:
+    """Return the lines that changed, without their numbers and texts."""
+    return frozenset(VALUE.sub("#", line) for line in diff if line[0] in "+-")
 
 
 def diff_of(before: str, after: str) -> list[str]:
@@ -272,22 +277,33 @@ def reason_of(command: str, changed: list[str], intended: list[dict[str, str]]) 
 
 
 def report(groups: list[Group], is_full: bool) -> Iterator[str]:
-    """Yield what differs, by command, the most frequent differences first."""
-    commands: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda group: (group.command, -len(group.places))):
+    """Yield a text for each difference, the most frequent ones first."""
+    for number, group in enumerate(sorted(groups, key=lambda group: -len(group.places)), 1):
+        commands = Counter(command for command, _ in group.places)
         if group.reason:
-            yield f"intended ({len(group.places)}): {group.command}: {group.reason}"
-        else:
-            commands.setdefault(group.command, []).append(group)
-    for command, those in commands.items():
-        for group in those if is_full else those[:GROUPS]:
-            others = f" and {len(group.places) - 1} more" if group.places[1:] else ""
-            shown = group.diff if is_full else [line[:WIDTH] for line in group.diff[:LINES]]
-            left = len(group.diff) - len(shown)
-            more = [f"… {left} more lines"] if left else []
-            yield "\n".join([f"\n=== {command}", f"    {group.places[0]}{others}", *shown, *more])
-        if len(those) > GROUPS and not is_full:
-            yield f"\n… {len(those) - GROUPS} more differences of {command}"
+            yield f"intended: {group.reason} ({', '.join(commands)})"
+            continue
+        if number > GROUPS and not is_full:
+            yield f"\n=== {next(iter(commands))} and {len(commands) - 1} others: see --full"
+            continue
+        yield "\n" + "\n".join(f"=== {each} ({count})" for each, count in commands.items())
+        yield f"    for example in {group.places[0][1]}"
+        lines = group.diff if is_full else list(_first_of_each(group.diff))
+        yield "\n".join(
+            line if is_full else line[:WIDTH] for line in lines[: None if is_full else LINES]
+        )
+        if len(lines) > LINES and not is_full:
+            yield f"… {len(lines) - LINES} more lines"
+
+
+def _first_of_each(diff: list[str]) -> Iterator[str]:
+    """Yield the first of the hunks that change the same lines."""
+    seen: set[frozenset[str]] = set()
+    starts = [number for number, line in enumerate(diff) if line.startswith("@@")]
+    for start, end in pairwise([*starts, len(diff)]):
+        if (shape := shape_of(diff[start:end])) not in seen:
+            yield from diff[start:end]
+        seen.add(shape)
 
 
 if __name__ == "__main__":

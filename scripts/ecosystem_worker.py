@@ -143,7 +143,11 @@ class Machine:
 
     def _normalize(self, text: str) -> str:
         """Replace paths, times and random names, which differ from run to run."""
-        for path, shown in ((str(self.folder), "<root>"), (os.environ["CHECKOUT"], "<turnlog>")):
+        sources = os.environ["CHECKOUT"], str(Path(sys.prefix).parent)
+        for path, shown in (
+            (str(self.folder), "<root>"),
+            *((each, "<turnlog>") for each in sources),
+        ):
             text = text.replace(path, shown).replace(re.sub(r"[^A-Za-z0-9]", "-", path), shown)
         text = EPOCH.sub(self._epoch, TIME.sub(self._time, text))
         ids: dict[str, str] = {}
