@@ -260,7 +260,7 @@ def _lay_out(text: str) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         try:
-            value = json.loads(line) if line.startswith('{"') else None
+            value = json.loads(line.removesuffix(",")) if line.startswith('{"') else None
         except (ValueError, RecursionError):
             value = None
         lines += json.dumps(value, indent=1, ensure_ascii=False).split("\n") if value else [line]

@@ -406,6 +406,7 @@ def main() -> None:
     os.fsync = os.fdatasync = lambda fd: None
     os.listdir = _list_directory
     signal.signal(signal.SIGALRM, _time_out)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is not a result
     work(plan["tasks"][-1])  # so that all processes find modules imported and patterns compiled
     running: dict[int, dict[str, Any]] = {}
     tasks = list(plan["tasks"])
