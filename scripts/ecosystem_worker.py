@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 SECONDS = 120
 """What a command may take."""
 FAILED = "the check itself failed"
+GONE = "--- removed "
 MTIME = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 TIME = re.compile(r"\b(20\d\d)-?(\d\d)-?(\d\d)[T -](\d\d)[:-]?(\d\d)(?:[:-]?(\d\d)(?:\.\d+)?)?Z?")
 EPOCH = re.compile(r"\b1\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b")
@@ -37,7 +38,8 @@ ID = rf'": ?"({UUID.pattern[2:-2]})"'
 UUID_FIELD, SESSION_FIELD = re.compile(f'"uuid{ID}'), re.compile(f'"sessionId{ID}')
 PATH_FIELD = re.compile(r'"file_path": ?"([^"\\]+)"')
 NAME = re.compile(
-    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b)"
+    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b|\b(?=\d*[a-f]){HEX}{{8}}\b)"
+    rf'|(?P<number>(?<=agent-)\d{{8}}\b|(?<="agentId":")\d{{8}}\b)'
     r'|(?P<port>127\.0\.0\.1:\d+)|(?P<machine>(?<="machine": ")\w+)|(?P<message>msg_\d{4,}\b)'
     r"|(?P<request>\breq_\d+\b)|(?P<output>tool-results/b[0-9a-z]{8}\b)"
 )
@@ -93,15 +95,19 @@ class Machine:
             for name, shown in (("stdout", _lay_out(out)), ("stderr", err))
             if shown.strip()
         )
-        for path in sorted({*before, *after}):
-            if before.get(path) != after.get(path):
-                name = path.removeprefix(f"{self.folder}/")
-                text += _change(name, before.get(path), after.get(path))
+        changes = [
+            _change(path.removeprefix(f"{self.folder}/"), before.get(path), after.get(path))
+            for path in {*before, *after}
+            if before.get(path) != after.get(path)
+        ]
+        # Random names must not decide the order.
+        text += "".join(sorted(changes, key=lambda each: NAME.sub("", UUID.sub("", each))))
         self.add(command + note, text)
         return before != after
 
     def add(self, label: str, text: str) -> None:
-        text = self._normalize(text)
+        lines = self._normalize(text).split("\n")
+        text = "\n".join(sorted(lines, key=lambda line: line if line.startswith(GONE) else ""))
         for each in scenes.get("noise", []):
             if fnmatchcase(label, each["command"]):
                 text = re.sub(each["pattern"], r'\1"<varies>"', text)
@@ -229,7 +235,7 @@ def _lay_out(text: str) -> str:
 def _change(name: str, old: File | None, new: File | None) -> str:
     """Return what became of a file, with the numbers of lines that it had before."""
     if new is None:
-        return f"--- removed {name}\n"
+        return f"{GONE}{name}\n"
     head = f"--- {'changed' if old else 'new'} {name} {stat.filemode(new[0])}\n"
     try:
         lines = new[1].decode().split("\n")
