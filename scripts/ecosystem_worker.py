@@ -38,8 +38,8 @@ ID = rf'": ?"({UUID.pattern[2:-2]})"'
 UUID_FIELD, SESSION_FIELD = re.compile(f'"uuid{ID}'), re.compile(f'"sessionId{ID}')
 PATH_FIELD = re.compile(r'"file_path": ?"([^"\\]+)"')
 NAME = re.compile(
-    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b|\b(?=\d*[a-f]){HEX}{{8}}\b)"
-    rf'|(?P<number>(?<=agent-)\d{{8}}\b|(?<="agentId":")\d{{8}}\b)'
+    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b|\b(?=\d*[a-f]){HEX}{{8}}\b"
+    r'|(?<=agent-)\d{8}\b|(?<="agentId":")\d{8}\b)'
     r'|(?P<port>127\.0\.0\.1:\d+)|(?P<machine>(?<="machine": ")\w+)|(?P<message>msg_\d{4,}\b)'
     r"|(?P<request>\breq_\d+\b)|(?P<output>tool-results/b[0-9a-z]{8}\b)"
 )
