@@ -237,11 +237,10 @@ def _change(name: str, old: File | None, new: File | None) -> str:
     if new is None:
         return f"{GONE}{name}\n"
     head = f"--- {'changed' if old else 'new'} {name} {stat.filemode(new[0])}\n"
-    try:
-        lines = new[1].decode().split("\n")
-    except ValueError:
+    if b"\0" in new[1] and not name.endswith(".jsonl"):
         return f"{head}{sha256(new[1]).hexdigest()}\n"
-    had = old[1].decode(errors="replace").split("\n") if old else []
+    lines = new[1].decode(errors="backslashreplace").split("\n")
+    had = old[1].decode(errors="backslashreplace").split("\n") if old else []
     places = {line: number for number, line in enumerate(had, 1)}
     return head + "".join(f"(line {places[x]})\n" if x in places else f"{x}\n" for x in lines)
 
