@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench bench-lake test-scout test-spark clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz ecosystem bench bench-lake test-scout test-spark clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -80,6 +80,11 @@ SECONDS ?= 60
 SEED ?= $(shell date +%s)
 fuzz: .venv/developing  ## attack the permission policy for a while: make fuzz SECONDS=600 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m agent.permissions.fuzz $(SECONDS) $(SEED)
+
+# Of a commit, results are cached. SESSIONS is a directory of sessions, samples and test data by default.
+OLD ?= main
+ecosystem: .venv/developing  ## compare what commands do to sessions with an older commit: make ecosystem OLD=main SESSIONS=DIR
+	$(BIN)/python scripts/ecosystem.py $(OLD) $(addprefix --sessions ,$(SESSIONS))
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
 	$(BIN)/python bench/run.py
