@@ -233,7 +233,7 @@ def compare(
         for command in dict.fromkeys([*before, *after]):
             diff = diff_of(before.get(command, "not run"), after.get(command, "not run"))
             if command == FAILED:  # in both versions, perhaps
-                diff = ["@@", "-" + before.get(command, ""), "+" + after.get(command, "")]
+                diff = ["@@", *(f"+{line}" for line in after.get(FAILED, "no more").splitlines())]
             if diff:
                 changed = [line for line in diff if line[0] in "+-"]
                 reason = reason_of(command, changed, intended)

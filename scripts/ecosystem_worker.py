@@ -37,13 +37,16 @@ UUID = re.compile(rf"\b{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}\b
 ID = rf'": ?"({UUID.pattern[2:-2]})"'
 UUID_FIELD, SESSION_FIELD = re.compile(f'"uuid{ID}'), re.compile(f'"sessionId{ID}')
 PATH_FIELD = re.compile(r'"file_path": ?"([^"\\]+)"')
-NAME = re.compile(
-    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<agent>\ba{HEX}{{16}}\b|\b(?=\d*[a-f]){HEX}{{8}}\b"
-    r'|(?<=agent-)\d{8}\b|(?<="agentId":")\d{8}\b)'
-    r'|(?P<port>127\.0\.0\.1:\d+)|(?P<machine>(?<="machine": ")\w+)|(?P<message>msg_\d{4,}\b)'
-    r"|(?P<request>\breq_\d+\b)|(?P<output>tool-results/b[0-9a-z]{8}\b)"
+OWN = re.compile(
+    rf'{UUID.pattern}|(?:(?<=\bagent-)|(?<="agentId":")|(?<="agentId": ")){HEX}{{5,17}}\b'
 )
-"""What is drawn by chance or counted by a server, besides uuids."""
+"""Ids of entries, sessions and sub-agents."""
+NAME = re.compile(
+    rf"(?P<change><now>-{HEX}{{4,}}\b)|(?P<file>turnlog-[a-z0-9_]{{8}}(?=/))"
+    r'|(?P<port>127\.0\.0\.1:\d+)|(?P<machine>(?<="machine": ")\w+)|(?P<message>msg_\d{4,}\b)'
+    rf"|(?P<request>\breq_\d+\b)|(?P<output>tool-results/b[0-9a-z]{{8}}\b)|(?P<key>\bh-{HEX}{{24}}\b)"
+)
+"""What else is drawn by chance or counted by a server."""
 File = tuple[int, bytes]
 Record = dict[str, str]
 scenes: dict[str, Any] = {}
@@ -101,7 +104,7 @@ class Machine:
             if before.get(path) != after.get(path)
         ]
         # Random names must not decide the order.
-        text += "".join(sorted(changes, key=lambda each: NAME.sub("", UUID.sub("", each))))
+        text += "".join(sorted(changes, key=lambda each: NAME.sub("", OWN.sub("", each))))
         self.add(command + note, text)
         return before != after
 
@@ -142,7 +145,7 @@ class Machine:
         self.age()
         for path, (_, raw) in self.files().items():
             text = f"{path} {raw.decode(errors='replace')}"
-            self.known.update(UUID.findall(text), (found[0] for found in NAME.finditer(text)))
+            self.known.update(OWN.findall(text), (found[0] for found in NAME.finditer(text)))
 
     def _fill(self, word: str) -> str:
         return re.sub(r"\{(\w+)\}", lambda m: self.names.get(m[1], m[0]), word)
@@ -157,11 +160,12 @@ class Machine:
             text = text.replace(path, shown).replace(re.sub(r"[^A-Za-z0-9]", "-", path), shown)
         text = EPOCH.sub(self._epoch, TIME.sub(self._time, text))
         ids: dict[str, str] = {}
-        for each in UUID.findall(text):
-            if each not in self.known and each not in ids:
-                ids[each] = ids[each[:8]] = f"<id {len(ids) // 2 + 1}>"
+        for number, each in enumerate(dict.fromkeys(OWN.findall(text)), 1):
+            if each not in self.known:
+                ids[each] = ids[each[:8]] = f"<id {number}>"
         if ids:
-            text = re.sub("|".join(sorted(ids, key=len, reverse=True)), lambda m: ids[m[0]], text)
+            some = "|".join(sorted(ids, key=len, reverse=True))
+            text = re.sub(rf"\b(?:{some})\b", lambda m: ids[m[0]], text)
 
         def numbered(found: re.Match[str]) -> str:
             if found[0] in self.known:
