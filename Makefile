@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test fast check lint types imports tests cover mutate test-backends docs bench bench-lake test-scout test-spark clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs ecosystem bench bench-lake test-scout test-spark clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -74,6 +74,11 @@ docs: .venv/developing  ## lay out help, command reference and pictures anew; ne
 	$(BIN)/python scripts/man_page.py
 	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/tracing.md
 	PYTHONPATH=tests $(BIN)/python scripts/pictures.py
+
+# Of a commit, results are cached. SESSIONS is a directory of sessions, samples and test data by default.
+OLD ?= main
+ecosystem: .venv/developing  ## compare what commands do to sessions with an older commit: make ecosystem OLD=main SESSIONS=DIR
+	$(BIN)/python scripts/ecosystem.py $(OLD) $(addprefix --sessions ,$(SESSIONS))
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
 	$(BIN)/python bench/run.py
