@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
+from support.build import assistant, call, nth, result, session, text, user
 from support.lake_machines import PushingMachine
 from support.web_server import running_command
 
@@ -50,7 +50,7 @@ def test_a_page_shows_what_was_pushed_since(dest: str, tmp_path: Path) -> None:
     library = lake_pages.LakeLibrary(LakeSource(dest))
     assert _turns(lake_pages.lake_csv(library, {"by": "month"})) == 1
     machine = PushingMachine(tmp_path / "eve", dest)
-    machine.write(session(user("New"), assistant(text("so"), message_id="msg_9")))
+    machine.write(session(user("New", uuid=nth(9)), assistant(text("so"), message_id="msg_9")))
     machine.push()
     library.close()  # as after a minute
     assert _turns(lake_pages.lake_csv(library, {"by": "month"})) == 2

@@ -61,6 +61,7 @@ class BashArguments(SnakeView):
     description: Text = UNSET
     timeout: Number = UNSET
     run_in_background: Flag = UNSET
+    dangerously_disable_sandbox: Flag = field(default=UNSET, name="dangerouslyDisableSandbox")
 
 
 class GlobArguments(SnakeView):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import Basis, Runs
@@ -89,7 +89,7 @@ class BashInput(Input, frozen=True):
     dangerously_disable_sandbox: Annotated[
         bool,
         Meta(description="Ask the user to run it without a sandbox, if it cannot work in one"),
-    ] = False
+    ] = field(default=False, name="dangerouslyDisableSandbox")
 
 
 def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
