@@ -11,7 +11,7 @@ from turnlog.agent.workspace.access import Basis, Runs
 
 SANDBOXES = {
     Basis.LISTED: "none works here; it is on the short list of commands that only read",
-    Basis.READ: "read: no writes but in a private /tmp, no network, files of the user hidden",
+    Basis.READ: "read: no writes but in a private /tmp, no network; asks if that is refused",
     Basis.WRITE: "write: working directories writable, no network, files of the user hidden",
     Basis.RULE: "rule: working directories writable, network",
     Basis.ANY_COMMAND: "none but for denied files",
