@@ -116,6 +116,11 @@ CASES = [
         npm test && trap 'rm x' EXIT
         npm test && "
         npm test )
+        npm test > .mcp.json
+        npm test 2>> src/../.envrc
+        npm test &> .git/hooks/pre-commit
+        npm test > ~/.bashrc
+        npm test > $X
         """,
         allow=TEST,
     ),
@@ -150,6 +155,7 @@ CASES = [
         bash -lc "ls && rm x"
         sh -c 'sudo rm x'
         bash -c "bash -c 'rm x'"
+        bash -c "cd $X && rm $Y"
         eval "ls; rm x"
         (rm x)
         echo "$(rm x)"
@@ -195,12 +201,14 @@ CASES = [
         rm --recursive "$x"
         sudo rm -rf /
         bash -c 'rm -rf ~'
+        sh -c "rm -rf $HOME"
         echo "$(rm -rf ~)"
         /bin/rm -rf /
         ls && rm -r -f {project}/..
         find ~ -delete
         find / -type f -delete
         find . -delete
+        find / -exec rm -rf {} +
         """,
         allow="Bash",
         mode="bypassPermissions",
@@ -428,6 +436,13 @@ def test_without_a_sandbox_only_what_reads_the_project_runs(command: str, projec
     ruled = Case("", "", allow="Bash(npm:*)")
     if ".." not in command and "~" not in command and "out" not in command and "$x" not in command:
         assert verdict(f"Bash: npm test; {command}", project, ruled, Tier.NONE).kind.value == "ask"
+
+
+@pytest.mark.parametrize("target", ["out.txt", "../x", "~/.bashrc", "/etc/x"])
+def test_without_a_sandbox_a_rule_for_a_program_covers_no_file(target: str, project: Path) -> None:
+    ruled = Case("", "", allow="Bash(npm:*)")
+    assert verdict(f"Bash: npm test > {target}", project, ruled, Tier.NONE).kind.value == "ask"
+    assert verdict("Bash: npm test > /dev/null 2>&1", project, ruled, Tier.NONE).basis is Basis.RULE
 
 
 def test_without_a_sandbox_rules_about_files_make_other_rules_ask(project: Path) -> None:

@@ -203,6 +203,56 @@ def test_what_would_run_later_is_moved_away_and_named(command: str, place: Place
     assert place.run("true") == ""
 
 
+@pytest.mark.parametrize("way", ["background", "interrupted", "killed"])
+def test_what_a_command_leaves_is_moved_away_however_it_ends(way: str, place: Place) -> None:
+    async def go() -> None:
+        rest = "" if way == "background" else "; sleep 60"
+        given = {"command": f"echo x > .envrc; echo made{rest}"}
+        value = BASH.read(given | {"run_in_background": way != "interrupted"})
+        grant = Grant(Basis.WRITE, profile=Profile(Basis.WRITE, (place.root,)))
+        printed = asyncio.Event()
+        call = BASH.run(value, place.workspace, lambda text: printed.set(), grant)
+        if way == "interrupted":
+            task = asyncio.ensure_future(call)
+            await printed.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return
+        await call
+        (job,) = place.workspace.shells.jobs.values()
+        while way == "killed" and not (place.root / ".envrc").exists():
+            await asyncio.sleep(0.01)
+        if way == "killed":
+            await place.workspace.shells.close()
+        await job.watch
+        assert "programs take commands from it" in job.output_file.read_text()
+
+    asyncio.run(go())
+    assert not (place.root / ".envrc").exists()
+    (moved,) = place.home.rglob("quarantine/*/.envrc")
+    assert moved.read_text() == "x\n"
+
+
+def test_what_another_program_writes_meanwhile_stays(place: Place) -> None:
+    """Editors and forges write to `.git/config` on their own, also while a command runs."""
+    place.run("git init -q .")
+
+    async def go() -> str:
+        value = BASH.read({"command": "echo started; sleep 20", "timeout": 20_000})
+        grant = Grant(Basis.WRITE, profile=Profile(Basis.WRITE, (place.root,)))
+        printed = asyncio.Event()
+        call = BASH.run(value, place.workspace, lambda text: printed.set(), grant)
+        task = asyncio.ensure_future(call)
+        await printed.wait()
+        wanted = ("git", "config", "branch.main.vscode-merge-base", "origin/main")
+        await asyncio.to_thread(subprocess.run, wanted, cwd=place.root, check=True)
+        return str((await task).content)
+
+    assert ".git/config, which its sandbox covers, was replaced" in asyncio.run(go())
+    assert "vscode-merge-base" in (place.root / ".git/config").read_text()
+
+
 def test_a_plain_repository_and_what_was_there_before_stay(place: Place) -> None:
     (place.root / ".envrc").write_text("own")
     (place.root / "src/.mcp.json").write_text("own")
