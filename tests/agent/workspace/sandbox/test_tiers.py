@@ -188,6 +188,10 @@ CREATED = (
     *("echo x > new; mv new .bashrc", "mkdir -m 500 .husky", "mkdir -p .config/fish"),
     "git init -q x && printf '#!/bin/sh\\n' > x/.git/hooks/post-checkout",
     "git init -q x && git -C x config core.fsmonitor evil",
+    "git init -q x && printf '[submodule \"a\"][core]fsmonitor=evil #]\\n' >> x/.git/config",
+    "git init -q x && cd x/.git && yes '' | head -c 2M > config && echo '[core]fsmonitor=x' >> config",
+    "mkdir -p x/.git && mkfifo x/.git/config",
+    "touch -r src /tmp/t && echo x > src/.mcp.json && touch -r /tmp/t src",
 )
 
 
@@ -201,6 +205,22 @@ def test_what_would_run_later_is_moved_away_and_named(command: str, place: Place
     assert os.path.lexists(target)
     assert place.root not in Path(target).parents
     assert place.run("true") == ""
+
+
+@pytest.mark.parametrize("name", ["config", "objects/info/alternates"])
+def test_no_special_file_in_a_git_directory_holds_commands_up(name: str, place: Place) -> None:
+    place.run(f"git init -q x && rm -f x/.git/{name} && mkfifo x/.git/{name}", Basis.RULE)
+    hidden = (PathPattern(place.root, "/.env"),)
+    assert place.run("echo ok", hidden=hidden).splitlines()[0] == "ok"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_git_directory_that_cannot_be_read_stops_no_command(place: Place) -> None:
+    place.run("mkdir -p src/.git/hooks && chmod 000 src/.git")
+    hidden = (PathPattern(place.root, "/.env"),)
+    assert place.run("echo ok", hidden=hidden) == "ok"
+    assert "programs take commands from it" in place.run("echo x > .envrc")
+    (place.root / "src/.git").chmod(0o700)
 
 
 @pytest.mark.parametrize("way", ["background", "interrupted", "killed"])
