@@ -95,6 +95,12 @@ CASES = [
         npm test && $X
         npm test && trap 'rm x' EXIT
         npm test && "
+        npm test )
+        npm test > .mcp.json
+        npm test 2>> src/../.envrc
+        npm test &> .git/hooks/pre-commit
+        npm test > ~/.bashrc
+        npm test > $X
         """,
         allow=TEST,
     ),
@@ -121,6 +127,7 @@ CASES = [
         find . -name x -execdir rm {} +
         bash -lc "ls && rm x"
         bash -c "bash -c 'rm x'"
+        bash -c "cd $X && rm $Y"
         eval "ls; rm x"
         echo "$(rm x)"
         echo ${x:-$(rm x)}
@@ -157,12 +164,14 @@ CASES = [
         rm -rf "$X"
         rm -rf "$(pwd)"
         bash -c 'rm -rf ~'
+        sh -c "rm -rf $HOME"
         echo "$(rm -rf ~)"
         /bin/rm -rf /
         ls && rm -r -f {project}/..
         find ~ -delete
         find / -type f -delete
         find . -delete
+        find / -exec rm -rf {} +
         """,
         allow="Bash",
         mode="bypassPermissions",
@@ -416,6 +425,13 @@ def test_without_a_sandbox_only_what_reads_the_project_runs(command: str, projec
     ruled = Case("", "", allow="Bash(npm:*)")
     if ".." not in command and "~" not in command and "out" not in command and "$x" not in command:
         assert verdict(f"Bash: npm test; {command}", project, ruled, Tier.NONE).kind.value == "ask"
+
+
+@pytest.mark.parametrize("target", ["out.txt", "../x", "~/.bashrc", "/etc/x"])
+def test_without_a_sandbox_a_rule_for_a_program_covers_no_file(target: str, project: Path) -> None:
+    ruled = Case("", "", allow="Bash(npm:*)")
+    assert verdict(f"Bash: npm test > {target}", project, ruled, Tier.NONE).kind.value == "ask"
+    assert verdict("Bash: npm test > /dev/null 2>&1", project, ruled, Tier.NONE).basis is Basis.RULE
 
 
 def test_without_a_sandbox_rules_about_files_make_other_rules_ask(project: Path) -> None:

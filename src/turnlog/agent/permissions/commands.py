@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
-from turnlog.agent.permissions.files import judge_read
+from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.offers import offers_for
 from turnlog.agent.permissions.policy import AccessDecision, Policy, Verdict, VerdictKind
 from turnlog.agent.permissions.rules import COMMANDS, Rule, fits_command
@@ -221,7 +221,7 @@ def _unwrapped(words: tuple[Word, ...], part: SimpleCommand, depth: int) -> Iter
             yield Inner(behind, part, name not in PLAIN_WRAPPERS)
             yield from _unwrapped(behind, part, depth - 1)
     elif name in SHELLS or name == "eval":
-        texts = [word.text for word in words[1:] if not word.is_option and word.is_known]
+        texts = [word.text for word in words[1:] if not word.is_option]
         has_code = name == "eval" or any(re.match(r"-[a-z]*c", word.text) for word in words)
         for inner in parse_script(" ".join(texts)).parts if has_code else ():
             yield Inner(inner.words, inner, is_wrapped=True)
@@ -265,12 +265,26 @@ def _allowing(part: SimpleCommand, policy: Policy) -> Rule | None:
             return rule
     if any(not SAFE_VARIABLE.fullmatch(each.name) for each in part.assignments) or not part.words:
         return None
+    if any(_is_beyond(each.target, policy) for each in part.redirects if each.is_write):
+        return None
     words = part.words
     while words and words[0].text in PLAIN_WRAPPERS and _behind(words, words[0].text):
         if rule := next((each for each in rules if fits_command(each, command_text(words))), None):
             return rule
         words = _behind(words, words[0].text)
     return next((each for each in rules if fits_command(each, command_text(words))), None)
+
+
+def _is_beyond(target: Word, policy: Policy) -> bool:
+    """Return whether bash writes a file for a program that a rule for the program does not cover.
+
+    A rule for `git` allows `git log > out.txt` where a sandbox keeps it in the working directories.
+    """
+    if target.text == "/dev/null" or HOLE in target.text:
+        return HOLE in target.text
+    place = Path(target.text).expanduser() if target.has_tilde else Path(target.text)
+    found = judge_write(policy.cwd / place, policy)
+    return found.is_guarded or (policy.tier is Tier.NONE and found.kind is not VerdictKind.ALLOW)
 
 
 def _program(part: SimpleCommand) -> str:
@@ -369,7 +383,7 @@ def _named_paths(calls: list[Inner], cwd: Path) -> Iterator[Path]:
 def removes_much(call: Inner, policy: Policy) -> bool:
     """Return whether a call removes a critical directory, or everything in one."""
     name, words = call.name, call.words[1:]
-    if name == "find" and any(word.text == "-delete" for word in words):
+    if name == "find" and any(word.text in ("-delete", *REMOVERS) for word in words):
         is_narrow = any(re.match("-i?(?:name|path)", word.text) for word in words)
         words = () if is_narrow else tuple(w for w in words if not w.is_option)[:1] or (Word("."),)
     elif name not in REMOVERS or not any(re.match("-[a-z]*[rR]|--rec", w.text) for w in words):

@@ -54,7 +54,10 @@ STAYS = (
     "Session cwd remains {cwd}; directory changes made by the backgrounded command do not apply "
     "to subsequent commands."
 )
-UNCOVERED = "Command was stopped: {path}, which a rule hides from it, was replaced meanwhile"
+UNCOVERED = (
+    "Command was stopped, and its output dropped: {path}, which its sandbox covers, was replaced "
+    "meanwhile"
+)
 REFUSED_WRITE = re.compile(r"^.*(?:Read-only file system|EROFS).*$", re.M | re.I)
 NO_NETWORK = re.compile(
     r"could not resolve|name resolution|name or service not known|network is unreachable"
@@ -110,8 +113,9 @@ async def _leave_running(
     wanted: Launch, given: BashInput, workspace: Workspace, grant: Grant
 ) -> ToolOutcome:
     """Start a command in the background."""
+    before = await asyncio.to_thread(protected_files, grant.profile)
     running, name = await _start(wanted), wanted.printed.stem
-    _watch(running, given, workspace, grant)
+    _watch(running, given, workspace, grant, before)
     text = (
         f"Command running in background with ID: {name}. Output is being written to: "
         f"{running.printed}. You are told when it ends; see what is new with BashOutput."
@@ -120,16 +124,33 @@ async def _leave_running(
 
 
 def _watch(
-    running: RunningCommand, given: BashInput, workspace: Workspace, grant: Grant
+    running: RunningCommand,
+    given: BashInput,
+    workspace: Workspace,
+    grant: Grant,
+    before: frozenset[Path],
 ) -> BackgroundCommand:
     """Let a command continue in the background."""
+
+    def sweep() -> None:
+        if notes := _sweep(running, grant, before):
+            with running.printed.open("a") as file:
+                file.write("\n".join(("", *notes, "")))
+
     return workspace.shells.add(
         running.printed.stem,
         given.command,
         running,
         given.description or given.command,
         grant.call_id,
+        sweep,
     )
+
+
+def _sweep(running: RunningCommand, grant: Grant, before: frozenset[Path]) -> list[str]:
+    """Move away what a command created for programs to run later; return a line about each."""
+    # A file that lost its cover was there before: another process has replaced it.
+    return quarantine(protected_files(grant.profile) - before - {Path(running.lost)})
 
 
 async def _run_to_end(
@@ -140,15 +161,18 @@ async def _run_to_end(
     running = await _start(wanted)
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
     with running.left_in, workspace.shells.movable() as call:
-        trouble = await _wait(running, limit, output, call)
+        try:
+            trouble = await _wait(running, limit, output, call)
+        except asyncio.CancelledError:  # the turn was interrupted
+            _sweep(running, grant, before)
+            raise
         if trouble is None:
-            job = _watch(running, given, workspace, grant)
+            job = _watch(running, given, workspace, grant, before)
             return _moved(job, workspace, call.is_for_message)
         moved = _move(running, workspace)
     text, data = _read(running, given.command)
-    created = await asyncio.to_thread(protected_files, grant.profile) - before
     notes = [trouble, moved, UNCOVERED.format(path=running.lost) if running.lost else ""]
-    notes += await asyncio.to_thread(quarantine, created)
+    notes += await asyncio.to_thread(_sweep, running, grant, before)
     outcome = _outcome(running, text, data, [note for note in notes if note])
     is_narrow = grant.basis is Basis.READ and running.code and not running.lost
     return replace(outcome, wants=_wants(text)) if is_narrow else outcome

@@ -197,6 +197,10 @@ CREATED = (
     *("echo x > new; mv new .bashrc", "mkdir -m 500 .husky", "mkdir -p .config/fish"),
     "git init -q x && printf '#!/bin/sh\\n' > x/.git/hooks/post-checkout",
     "git init -q x && git -C x config core.fsmonitor evil",
+    "git init -q x && printf '[submodule \"a\"][core]fsmonitor=evil #]\\n' >> x/.git/config",
+    "git init -q x && cd x/.git && yes '' | head -c 2M > config && echo '[core]fsmonitor=x' >> config",
+    "mkdir -p x/.git && mkfifo x/.git/config",
+    "touch -r src /tmp/t && echo x > src/.mcp.json && touch -r /tmp/t src",
 )
 
 
@@ -210,6 +214,72 @@ def test_what_would_run_later_is_moved_away_and_named(command: str, place: Place
     assert os.path.lexists(target)
     assert place.root not in Path(target).parents
     assert place.run("true") == ""
+
+
+@pytest.mark.parametrize("name", ["config", "objects/info/alternates"])
+def test_no_special_file_in_a_git_directory_holds_commands_up(name: str, place: Place) -> None:
+    place.run(f"git init -q x && rm -f x/.git/{name} && mkfifo x/.git/{name}", Basis.RULE)
+    hidden = (PathPattern(place.root, "/.env"),)
+    assert place.run("echo ok", hidden=hidden).splitlines()[0] == "ok"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_git_directory_that_cannot_be_read_stops_no_command(place: Place) -> None:
+    place.run("mkdir -p src/.git/hooks && chmod 000 src/.git")
+    hidden = (PathPattern(place.root, "/.env"),)
+    assert place.run("echo ok", hidden=hidden) == "ok"
+    assert "programs take commands from it" in place.run("echo x > .envrc")
+    (place.root / "src/.git").chmod(0o700)
+
+
+@pytest.mark.parametrize("way", ["background", "interrupted", "killed"])
+def test_what_a_command_leaves_is_moved_away_however_it_ends(way: str, place: Place) -> None:
+    async def go() -> None:
+        rest = "" if way == "background" else "; sleep 60"
+        given = {"command": f"echo x > .envrc; echo made{rest}"}
+        value = BASH.read(given | {"run_in_background": way != "interrupted"})
+        grant = Grant(Basis.WRITE, profile=Profile(Basis.WRITE, (place.root,)))
+        printed = asyncio.Event()
+        call = BASH.run(value, place.workspace, lambda text: printed.set(), grant)
+        if way == "interrupted":
+            task = asyncio.ensure_future(call)
+            await printed.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return
+        await call
+        (job,) = place.workspace.shells.jobs.values()
+        while way == "killed" and not (place.root / ".envrc").exists():
+            await asyncio.sleep(0.01)
+        if way == "killed":
+            await place.workspace.shells.close()
+        await job.watch
+        assert "programs take commands from it" in job.output_file.read_text()
+
+    asyncio.run(go())
+    assert not (place.root / ".envrc").exists()
+    (moved,) = place.home.rglob("quarantine/*/.envrc")
+    assert moved.read_text() == "x\n"
+
+
+def test_what_another_program_writes_meanwhile_stays(place: Place) -> None:
+    """Editors and forges write to `.git/config` on their own, also while a command runs."""
+    place.run("git init -q .")
+
+    async def go() -> str:
+        value = BASH.read({"command": "echo started; sleep 20", "timeout": 20_000})
+        grant = Grant(Basis.WRITE, profile=Profile(Basis.WRITE, (place.root,)))
+        printed = asyncio.Event()
+        call = BASH.run(value, place.workspace, lambda text: printed.set(), grant)
+        task = asyncio.ensure_future(call)
+        await printed.wait()
+        wanted = ("git", "config", "branch.main.vscode-merge-base", "origin/main")
+        await asyncio.to_thread(subprocess.run, wanted, cwd=place.root, check=True)
+        return str((await task).content)
+
+    assert ".git/config, which its sandbox covers, was replaced" in asyncio.run(go())
+    assert "vscode-merge-base" in (place.root / ".git/config").read_text()
 
 
 def test_a_plain_repository_and_what_was_there_before_stay(place: Place) -> None:

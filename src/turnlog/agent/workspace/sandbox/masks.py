@@ -18,6 +18,7 @@ from turnlog.agent.workspace.repository import git_folder, repository_of
 from turnlog.agent.workspace.sandbox.patterns import PathPattern, matcher
 from turnlog.agent.workspace.sandbox.profile import Profile
 from turnlog.agent.workspace.sandbox.protected import GIT_PARTS, protected_in
+from turnlog.format.regular_files import open_regular
 from turnlog.store.paths import real_path
 
 MAX_MASKS = 100
@@ -59,7 +60,7 @@ class Walk(Struct):
     repositories: list[Path] = field(default_factory=list[Path])
     """Directories with a `.git`."""
     times: dict[str, int] = field(default_factory=dict[str, int])
-    """The modification time of each directory that was read."""
+    """When each directory that was read was last changed."""
 
     @property
     def is_current(self) -> bool:
@@ -89,7 +90,7 @@ def find_masks(profile: Profile) -> Masks:
         closed = [each for each in closed if each.name != "config" or ".git" not in each.parts]
     git = list(_git_objects(profile, hidden, walk)) if hidden else []
     covered = _everywhere([each for each in covered if os.path.lexists(each)], walk) + git
-    closed = _everywhere([each for each in closed if each.exists()], walk)
+    closed = _everywhere([each for each in closed if os.path.exists(each)], walk)  # noqa: PTH110
     found = Masks(_topmost(covered), tuple(dict.fromkeys(closed)), bool(git))
     if len(found.hidden) + len(found.locked) > MAX_MASKS:
         raise TooManyMasks(len(found.hidden) + len(found.locked))
@@ -174,7 +175,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 def _time(path: str) -> int:
     try:
-        return Path(path).stat().st_mtime_ns
+        return Path(path).stat().st_ctime_ns  # a command can set st_mtime back
     except OSError:
         return -1
 
@@ -264,16 +265,16 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
         if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
             _COMMITTED.add(key)
             # The objects of a work tree that git refuses are those of the main one.
-            owners = (
-                (directory, *directory.parents[1:2]) if (top / ".git").is_file() else (directory,)
-            )
-            yield from (each for owner in owners if (each := owner / "objects").is_dir())
-            yield from (real_path(top / each) for each in _alternates(directory))
+            main = directory.parents[1:2] if os.path.isfile(top / ".git") else ()  # noqa: PTH113
+            places = (owner / "objects" for owner in (directory, *main))
+            yield from filter(os.path.isdir, places)
+            yield from (real_path(directory / "objects" / each) for each in _alternates(directory))
 
 
 def _alternates(directory: Path) -> list[str]:
     try:
-        return (directory / "objects/info/alternates").read_text().splitlines()
+        with open_regular(directory / "objects/info/alternates") as file:
+            return os.fsdecode(file.read()).splitlines()
     except OSError:
         return []
 

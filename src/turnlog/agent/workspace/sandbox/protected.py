@@ -110,9 +110,9 @@ def protected_in(roots: Iterable[Path]) -> Iterator[Path]:
         found = [root / name for name in (*names, *OTHER_PARTS)]
         found += [place / part for place in _git_directories(root) for part in GIT_PARTS]
         # The `.git` of a linked work tree is a file: `gitdir: evil` would redirect it.
-        found += [root / ".git"] if (root / ".git").is_file() else []
-        yield from (real_path(path) for path in found if path.exists())
-    yield from (path for path in linked_places(places) if path.exists())
+        found += [root / ".git"] if os.path.isfile(root / ".git") else []  # noqa: PTH113
+        yield from (real_path(path) for path in found if os.path.exists(path))  # noqa: PTH110
+    yield from (path for path in linked_places(places) if os.path.exists(path))  # noqa: PTH110
 
 
 def _git_directories(root: Path) -> Iterator[Path]:

@@ -21,6 +21,7 @@ from turnlog.agent.workspace.access import (
 from turnlog.agent.workspace.repository import git_folder
 from turnlog.agent.workspace.sandbox.masks import walk_of
 from turnlog.agent.workspace.sandbox.profile import Profile
+from turnlog.format.regular_files import open_regular
 from turnlog.store.directories import data_directory
 from turnlog.store.paths import real_path
 
@@ -28,7 +29,7 @@ NAMES = sorted(PROTECTED_FILES | PROTECTED_PATHS | PROTECTED_FOLDERS - REPOSITOR
 MOVED = "{path} was created in the sandbox; programs take commands from it, so it was moved to {to}"
 NOT_MOVED = "{path} was created in the sandbox; programs take commands from it: remove it ({error})"
 PLAIN_CONFIG = re.compile(
-    rb"\s*(?:[#;].*|\[(?:core|user|init|remote \"[^\"]*\"|branch \"[^\"]*\"|submodule.*)\]"
+    rb"\s*(?:[#;].*|\[(?:core|user|init|remote \"[^\"]*\"|branch \"[^\"]*\"|submodule \"[^\"]*\")\]"
     rb"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|worktree"
     rb"|precomposeunicode|name|email|url|fetch|remote|merge|active|defaultbranch)\s*=.*|)\s*",
     re.I,
@@ -65,7 +66,7 @@ def _running_parts(git: Path) -> Iterator[Path]:
         *git.glob("worktrees/*/config.worktree"),
     )
     hooks = git / "hooks"
-    yield from (p for p in hooks.glob("*") if p.suffix != ".sample") if hooks.is_dir() else ()
+    yield from (p for p in hooks.glob("*") if p.suffix != ".sample")
     if not has_plain_config(git):
         yield git / "config"
 
@@ -73,12 +74,13 @@ def _running_parts(git: Path) -> Iterator[Path]:
 def has_plain_config(git: Path) -> bool:
     """Return whether the configuration of a git directory, if any, names no program."""
     try:
-        lines = (git / "config").read_bytes()[:MAX_CONFIG].splitlines()
+        with open_regular(git / "config") as file:
+            text = file.read(MAX_CONFIG)
     except FileNotFoundError:
         return True
-    except OSError:
+    except (OSError, ValueError):  # the path may contain a NUL byte
         return False
-    return all(map(PLAIN_CONFIG.fullmatch, lines))
+    return len(text) < MAX_CONFIG and all(map(PLAIN_CONFIG.fullmatch, text.splitlines()))
 
 
 def _move(path: Path) -> str:

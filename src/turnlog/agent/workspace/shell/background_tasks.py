@@ -164,17 +164,24 @@ class Shells:
             self.on_end(agent)
 
     def add(
-        self, name: str, command: str, running: RunningCommand, title: str, call_id: str
+        self,
+        name: str,
+        command: str,
+        running: RunningCommand,
+        title: str,
+        call_id: str,
+        sweep: Callable[[], None] = lambda: None,
     ) -> BackgroundCommand:
-        """Register a started command and watch for its end."""
+        """Register a started command and watch for its end; `sweep` then tidies up after it."""
         job = BackgroundCommand(name, command, running, Tail(running.printed), title, call_id)
-        job.watch = asyncio.create_task(self._watch(job))
+        job.watch = asyncio.create_task(self._watch(job, sweep))
         self.jobs[name] = job
         self.observe(job)
         return job
 
-    async def _watch(self, job: BackgroundCommand) -> None:
+    async def _watch(self, job: BackgroundCommand, sweep: Callable[[], None]) -> None:
         await _guard(job.running)
+        await asyncio.to_thread(sweep)
         self.observe(job)
         if not job.is_killed:
             self.ended.append(job)

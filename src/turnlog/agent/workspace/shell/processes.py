@@ -9,7 +9,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -85,7 +85,7 @@ class RunningCommand:
     printed: Path
     left_in: IO[bytes]
     """The shell writes a line here when it starts, and its directory when it ends."""
-    copying: asyncio.Task[None]
+    copying: asyncio.Task[None] = field(init=False)
     """Copies the output from a pipe to the file: the command gets no descriptor of a file."""
     watch: asyncio.Task[None] | None = None
     """Ends the command if it loses what its sandbox covers."""
@@ -154,24 +154,26 @@ async def launch(wanted: Launch) -> RunningCommand:
         for descriptor in (writing, directory, informing):
             if descriptor >= 0:
                 os.close(descriptor)
-    copying = asyncio.create_task(_copy(reading, wanted.printed))
-    running = RunningCommand(process, wanted.printed, left_in, copying)
+    running = RunningCommand(process, wanted.printed, left_in)
+    running.copying = asyncio.create_task(_copy(reading, running))
     if informed >= 0:
         running.watch = asyncio.create_task(_guard(running, informed, enclosure.covered))
     return running
 
 
-async def _copy(descriptor: int, target: Path) -> None:
+async def _copy(descriptor: int, running: RunningCommand) -> None:
     """Copy what a command prints to a file, until all processes have closed the pipe."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
     )
     try:
-        with target.open("ab", buffering=0) as file:
+        with running.printed.open("ab", buffering=0) as file:
             while chunk := await reader.read(CHUNK):
                 if file.tell() <= MAX_OUTPUT:
                     file.write(chunk)
+            if running.lost:  # it may have printed the file before it was killed
+                file.truncate(0)
     finally:
         transport.close()
 
