@@ -43,7 +43,9 @@ def write(path: Path, text: str = "x\n") -> Path:
 
 
 def git(place: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *IDENTITY, *arguments], cwd=place, check=True, capture_output=True)
+    done = subprocess.run(
+        ["git", *IDENTITY, *arguments], cwd=place, check=True, capture_output=True
+    )
     return done.stdout.decode()
 
 
@@ -137,7 +139,7 @@ def test_other_mounts_of_the_same_files_are_hidden(root: Path, tmp_path: Path) -
     )
     again = tmp_path / "again"
     again.mkdir()
-    script = f"mount --bind {root} {again} && exec {sys.executable} -c \"$0\" {root}"
+    script = f'mount --bind {root} {again} && exec {sys.executable} -c "$0" {root}'
     command = ["unshare", "-m", "sh", "-c", script, program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "mount" in done.stderr:
@@ -261,6 +263,22 @@ def _packed(root: Path) -> None:
     git(root, "gc", "-q")
 
 
+def test_git_is_asked_again_only_after_a_change(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(root, "init", "-qb", "main")
+    git(root, "add", "src")
+    git(root, "commit", "-qm", "one")
+    assert not find_masks(profile(root)).hides_git
+    with monkeypatch.context() as patch:
+        patch.setattr(masks, "_run", None)
+        assert not find_masks(profile(root)).hides_git
+    (root / ".env").write_text("def f(): pass\n")
+    shutil.copy(root / ".env", root / "src/copy.py")
+    git(root, "add", "src/copy.py")
+    assert find_masks(profile(root)).hides_git
+
+
 @pytest.mark.parametrize(
     "change",
     [None, _commit, _packed, _stash, _dangle, _rename, _forget, _nest, _merge, _fail, _erase],
@@ -282,7 +300,9 @@ def test_objects_are_hidden_once_a_denied_file_is_among_them(
     found = find_masks(profile(root))
     assert found.hides_git
     assert any(path.name == "objects" for path in found.hidden)
-    everything = "git cat-file --batch-all-objects --batch; git -C lib/sub log -p; git stash show -p"
+    everything = (
+        "git cat-file --batch-all-objects --batch; git -C lib/sub log -p; git stash show -p"
+    )
     assert SECRET not in run(f"{everything}; git show :.env HEAD~1:.env", profile(root))
 
 
@@ -352,7 +372,9 @@ def test_a_denied_file_gets_no_other_name_for_the_next_command(basis: Basis, roo
 
 
 def test_a_denied_program_is_hidden_wherever_it_is_found(root: Path) -> None:
-    found = find_masks(Profile(Basis.RULE, (root,), programs=("git", "/usr/bin/env", "bash"))).hidden
+    found = find_masks(
+        Profile(Basis.RULE, (root,), programs=("git", "/usr/bin/env", "bash"))
+    ).hidden
     assert Path("/usr/bin/git").resolve() in found
     assert Path("/usr/bin/env").resolve() in found
     # Without bash there would be no commands at all: that rule is one about words.
