@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 @pytest.mark.parametrize("basis", [Basis.READ, Basis.WRITE])
 def test_the_home_is_hidden_except_what_commands_need(place: Place, basis: Basis) -> None:
-    shown = place.run(f"cd ..; cat .ssh/id notes/n; cat .cargo/registry/x .gitconfig; ls -A {place.home}", basis)
+    shown = place.run(
+        f"cd ..; cat .ssh/id notes/n; cat .cargo/registry/x .gitconfig; ls -A {place.home}", basis
+    )
     assert "canary .cargo/registry/x" in shown
     assert "canary .ssh" not in shown
     assert "canary notes" not in shown
@@ -74,7 +77,9 @@ def test_the_home_as_working_directory_keeps_its_secrets(place: Place, basis: Ba
     place.workspace.root = place.workspace.cwd = place.home
     hidden = (PathPattern(place.home, "/.ssh/**"),)
     profile = Profile(basis, (place.home,), hidden)
-    shown = str(place.outcome("cat .ssh/id; cat notes/n; echo x > new; echo x > .bashrc", profile).content)
+    shown = str(
+        place.outcome("cat .ssh/id; cat notes/n; echo x > new; echo x > .bashrc", profile).content
+    )
     assert "canary .ssh" not in shown
     assert "canary notes/n" in shown
     assert (place.home / "new").exists() == (basis is not Basis.READ)
@@ -91,10 +96,41 @@ def test_temporary_directories_are_private_and_discarded(place: Place) -> None:
 def test_the_rule_sandbox_writes_caches_and_nothing_else_outside(place: Place) -> None:
     for name in (".npm", ".cache"):
         (place.home / name).mkdir()
-    place.run("echo x > ../.npm/x; echo x > ../.cache/x; echo x > ../.ssh/x; echo x > ../new", Basis.RULE)
+    place.run(
+        "echo x > ../.npm/x; echo x > ../.cache/x; echo x > ../.ssh/x; echo x > ../new", Basis.RULE
+    )
     assert sorted(p.name for p in place.home.rglob("x") if p.is_file()) == ["x", "x", "x"]
     assert not (place.home / ".ssh/x").exists()
     assert not (place.home / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "wants"),
+    [
+        ("mkdir made", "it writes: "),
+        ("mkdir made 2>&1 | tail -1", "it writes: "),
+        ("mkdir made; echo done", "it writes: "),
+        ("echo 'ENOENT: no such file or directory, mkdir made'; exit 1", "it writes: ENOENT"),
+        ("echo 'could not resolve host'; exit 1", "it needs the network"),
+        ("echo 'could not resolve host' | cat", ""),
+        ("echo 'Read-only file system'", ""),
+    ],
+)
+def test_what_the_read_sandbox_refused_is_asked_about(
+    command: str, wants: str, place: Place
+) -> None:
+    outcome = place.outcome(command, Profile(Basis.READ, (place.root,)))
+    assert outcome.wants.startswith(wants) and bool(outcome.wants) is bool(wants)
+
+
+def test_tools_with_caches_work_in_the_read_sandbox(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly")
+    (place.root / "src/test_a.py").write_text("def test_a():\n    assert True\n")
+    assert "1 passed in" in place.run("pytest -q src", Basis.READ)
+    assert "All checks passed" in place.run("ruff check src/test_a.py", Basis.READ)
 
 
 def test_settings_widen_and_narrow_the_sandbox(place: Place) -> None:
@@ -134,7 +170,10 @@ def test_the_network_is_reached_only_where_a_rule_or_the_settings_say_so(place: 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"
-        reached = {basis: "reached" in place.run(command, basis) for basis in (Basis.READ, Basis.WRITE, Basis.RULE)}
+        reached = {
+            basis: "reached" in place.run(command, basis)
+            for basis in (Basis.READ, Basis.WRITE, Basis.RULE)
+        }
         assert reached == {Basis.READ: False, Basis.WRITE: False, Basis.RULE: True}
         assert "reached" not in place.run(command, Basis.RULE, settings=ON)
         assert "reached" in place.run(command, settings=replace(ON, is_online=True))
@@ -237,7 +276,9 @@ def test_a_plain_repository_and_what_was_there_before_stay(place: Place) -> None
         "echo x > .git/modules/sub/hooks/x",
     ],
 )
-def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(command: str, place: Place) -> None:
+def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(
+    command: str, place: Place
+) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
     other = place.home / "other"
     for folder, arguments in (
@@ -265,7 +306,12 @@ def test_git_runs_nothing_that_a_command_in_the_write_sandbox_planted(command: s
 def _running(root: Path) -> dict[str, str]:
     """Return what git takes commands from."""
     found = [*root.glob(".git/hooks/*"), *root.glob(".githooks/*"), *root.rglob(".git/**/config*")]
-    found += [root / ".git/info/attributes", root / "scripts/check.sh", root / ".git/commondir", root / "sub/.git"]
+    found += [
+        root / ".git/info/attributes",
+        root / "scripts/check.sh",
+        root / ".git/commondir",
+        root / "sub/.git",
+    ]
     found += [*root.glob(".git/worktrees/*/*dir"), *root.glob(".git/modules/**/hooks/*")]
     return {str(path): path.read_text() for path in found if path.is_file()}
 
