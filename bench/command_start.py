@@ -95,7 +95,7 @@ class Caller:
 
 def forget() -> None:
     """Forget what is known about files and commits, as at the start of a session."""
-    for each in (masks._WALKS, masks._HISTORIES, masks._COMMITTED):
+    for each in (masks._WALKS, masks._HISTORIES, masks._CLEAN, masks._COMMITTED):
         each.clear()
 
 

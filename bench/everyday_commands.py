@@ -160,7 +160,7 @@ def compare(command: str, original: Path, project: Path, case: Case) -> str:
 def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str:
     """Run all commands; return the table."""
     listed = [each for each in commands() if not words or any(word in each for word in words)]
-    rows, notes = list[str](), list[str]()
+    rows = list[str]()
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
         top = Path(folder).resolve()
         original, project = top / "original", top / "shop"
@@ -168,7 +168,10 @@ def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str
         (top / "home").mkdir()
         os.environ |= {"HOME": str(top / "home"), "npm_config_fetch_retries": "0"}
         for case in cases:
-            found = {each: compare(each, original, project, case) for each in listed}
+            found = dict[str, str]()
+            for each in listed:
+                if why := found.setdefault(each, compare(each, original, project, case)):
+                    print(f"{case.name}: {each!r} {why}", file=sys.stderr, flush=True)
             same = sum(not each for each in found.values())
             asked = sum(each.startswith("asks") for each in found.values())
             share, mark = same / len(listed), "✓" if same / len(listed) >= case.aim else "✗"
@@ -176,8 +179,6 @@ def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str
                 f"| {case.name} | {same} of {len(listed)} | {asked} | {len(listed) - same - asked}"
                 f" | {mark} {share:.0%} ≥ {case.aim:.0%} |"
             )
-            notes += [f"{case.name}: {each!r} {why}" for each, why in found.items() if why]
-    print("\n".join(notes), file=sys.stderr)
     head = "| everyday commands | unasked, same result | asked | differ | against the aim |"
     return "\n".join([head, "|---|---:|---:|---:|---|", *rows])
 
