@@ -58,7 +58,13 @@ UNCOVERED = (
     "Command was stopped, and its output dropped: {path}, which its sandbox covers, was replaced "
     "meanwhile"
 )
-REFUSED_WRITE = re.compile(r"^.*(?:Read-only file system|EROFS).*$", re.M | re.I)
+REFUSED_WRITE = re.compile(
+    # Node reports the wrong error for directories.
+    r"^.*(?:Read-only file system|EROFS|ENOENT: no such file or directory, mkdir).*$",
+    re.M | re.I,
+)
+SEVERAL = re.compile(r"[|;\n]")
+"""Separators of commands, of which the exit code is that of the last one: `make | tail`."""
 NO_NETWORK = re.compile(
     r"could not resolve|name resolution|name or service not known|network is unreachable"
     r"|ENETUNREACH|EAI_AGAIN|ENOTFOUND|no route to host|could not connect to|failed to connect"
@@ -174,8 +180,9 @@ async def _run_to_end(
     notes = [trouble, moved, UNCOVERED.format(path=running.lost) if running.lost else ""]
     notes += await asyncio.to_thread(_sweep, running, grant, before)
     outcome = _outcome(running, text, data, [note for note in notes if note])
-    is_narrow = grant.basis is Basis.READ and running.code and not running.lost
-    return replace(outcome, wants=_wants(text)) if is_narrow else outcome
+    is_narrow = grant.basis is Basis.READ and not running.lost
+    wants = _wants(text, given.command, running.code or 0) if is_narrow else ""
+    return replace(outcome, wants=wants) if wants else outcome
 
 
 def _moved(job: BackgroundCommand, workspace: Workspace, is_for_message: bool) -> ToolOutcome:
@@ -191,11 +198,12 @@ def _moved(job: BackgroundCommand, workspace: Workspace, is_for_message: bool) -
     return ToolOutcome(text, data)
 
 
-def _wants(text: str) -> str:
+def _wants(text: str, command: str, code: int) -> str:
     """Return what a command printed that its read-only sandbox refused; empty if nothing."""
-    if found := REFUSED_WRITE.search(text):
+    found = REFUSED_WRITE.search(text)
+    if found and (code or SEVERAL.search(command)):
         return f"it writes: {found[0].strip()[:MAX_REASON]}"
-    return "it needs the network" if NO_NETWORK.search(text) else ""
+    return "it needs the network" if code and NO_NETWORK.search(text) else ""
 
 
 def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Launch:

@@ -61,6 +61,14 @@ def git_folder(git: Path) -> Path:
         return git
 
 
+def common_folder(git: Path) -> Path:
+    """Return the folder with the objects and settings that all worktrees of a repository share."""
+    try:
+        return git / _read_start(git / "commondir").strip()
+    except (OSError, ValueError):
+        return git
+
+
 def _read_start(path: Path) -> str:
     """Return the start of a regular file."""
     # Anything else could block, or never end: HEAD may be a FIFO, or a link to /dev/zero.

@@ -263,6 +263,22 @@ def _packed(root: Path) -> None:
     git(root, "gc", "-q")
 
 
+def test_git_is_asked_again_only_after_a_change(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(root, "init", "-qb", "main")
+    git(root, "add", "src")
+    git(root, "commit", "-qm", "one")
+    assert not find_masks(profile(root)).hides_git
+    with monkeypatch.context() as patch:
+        patch.setattr(masks, "_run", None)
+        assert not find_masks(profile(root)).hides_git
+    (root / ".env").write_text("def f(): pass\n")
+    shutil.copy(root / ".env", root / "src/copy.py")
+    git(root, "add", "src/copy.py")
+    assert find_masks(profile(root)).hides_git
+
+
 @pytest.mark.parametrize(
     "change",
     [None, _commit, _packed, _stash, _dangle, _rename, _forget, _nest, _merge, _fail, _erase],

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -100,6 +101,35 @@ def test_the_rule_sandbox_writes_caches_and_nothing_else_outside(place: Place) -
     assert sorted(p.name for p in place.home.rglob("x") if p.is_file()) == ["x", "x", "x"]
     assert not (place.home / ".ssh/x").exists()
     assert not (place.home / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "wants"),
+    [
+        ("mkdir made", "it writes: "),
+        ("mkdir made 2>&1 | tail -1", "it writes: "),
+        ("mkdir made; echo done", "it writes: "),
+        ("echo 'ENOENT: no such file or directory, mkdir made'; exit 1", "it writes: ENOENT"),
+        ("echo 'could not resolve host'; exit 1", "it needs the network"),
+        ("echo 'could not resolve host' | cat", ""),
+        ("echo 'Read-only file system'", ""),
+    ],
+)
+def test_what_the_read_sandbox_refused_is_asked_about(
+    command: str, wants: str, place: Place
+) -> None:
+    outcome = place.outcome(command, Profile(Basis.READ, (place.root,)))
+    assert outcome.wants.startswith(wants) and bool(outcome.wants) is bool(wants)
+
+
+def test_tools_with_caches_work_in_the_read_sandbox(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly")
+    (place.root / "src/test_a.py").write_text("def test_a():\n    assert True\n")
+    assert "1 passed in" in place.run("pytest -q src", Basis.READ)
+    assert "All checks passed" in place.run("ruff check src/test_a.py", Basis.READ)
 
 
 def test_settings_widen_and_narrow_the_sandbox(place: Place) -> None:

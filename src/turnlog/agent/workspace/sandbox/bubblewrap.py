@@ -210,9 +210,10 @@ def _mounts(profile: Profile) -> Iterator[_Mount]:
         if profile.is_online:
             for place in filter(Path.is_dir, map(Path, RESOLVING)):
                 yield _mount(place, 1, "--ro-bind", place)
-    for place in _sealed(profile):
+    sealed = _sealed(profile)
+    for place in sealed:
         yield _mount(place, 0, "--tmpfs")
-    for place in _visible(profile):
+    for place in _uncovered(_visible(profile), sealed):
         yield _mount(place, 1, "--ro-bind-try", place)
     for place in _writable(profile):
         yield _mount(place, 2, "--bind-try", place)
@@ -229,6 +230,16 @@ def _sealed(profile: Profile) -> list[Path]:
     found = [*top, *_homes()]
     real = [real_path(each) for each in found if each.is_dir() and not each.is_symlink()]
     return [each for each in dict.fromkeys(real) if not any(p in real for p in each.parents)]
+
+
+def _uncovered(visible: list[Path], sealed: list[Path]) -> Iterator[Path]:
+    """Yield what must be mounted to be seen: each mount costs time."""
+    covers = {*sealed, Path("/tmp"), Path("/run"), *SECRET_PLACES}
+    for place in visible:
+        above = next((up for up in (place, *place.parents) if up in covers), None)
+        between = (up for up in place.parents if up in visible)
+        if above and not any(up.is_relative_to(above) for up in between):
+            yield place
 
 
 def _homes() -> list[Path]:

@@ -28,7 +28,7 @@ MAX_SECONDS = 20
 GIT = ("-c", "core.fsmonitor=", "-c", "log.showSignature=false", "--no-optional-locks")
 HISTORY = (
     "log --all --reflog --name-only --format= -z --no-renames --diff-merges=separate --no-ext-diff"
-    " --no-textconv --no-show-signature"
+    " --no-textconv --no-show-signature --diff-filter=A"
 ).split()
 NESTED = frozenset((".claude", ".mcp.json"))
 """Protected names that count at any depth, besides repositories."""
@@ -70,6 +70,8 @@ class Walk(Struct):
 _WALKS: dict[tuple[object, ...], Walk] = {}
 _HISTORIES: dict[tuple[Path, tuple[PathPattern, ...]], frozenset[str]] = {}
 """The tips of repositories whose history has no denied name."""
+_CLEAN: dict[tuple[Path, tuple[PathPattern, ...]], tuple[Path, frozenset[tuple[str, int]]]] = {}
+"""The git directories of work trees without denied names or content, and when each was written."""
 _COMMITTED: set[tuple[Path, tuple[PathPattern, ...]]] = set()
 """Repositories with a denied name: a command may have removed the branch and its log since."""
 
@@ -175,7 +177,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 def _time(path: str) -> int:
     try:
-        return Path(path).stat().st_ctime_ns  # a command can set st_mtime back
+        return os.stat(path).st_ctime_ns  # noqa: PTH116 (of thousands; st_mtime can be set back)
     except OSError:
         return -1
 
@@ -259,9 +261,12 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
     above = [found for root in profile.roots if (found := repository_of(root, {}))]
     hides = matcher(hidden)
     for top in dict.fromkeys((*above, *walk.repositories)):
+        clean = _CLEAN.get((top, hidden))
+        if clean and clean[1] == _written(top, clean[0], walk):
+            continue
         common = next(iter(_git(top, "rev-parse", "--git-common-dir")), "")
         directory = real_path(top / common) if common else real_path(git_folder(top / ".git"))
-        key = (directory, hidden)
+        key, written = (directory, hidden), _written(top, directory, walk)
         if not common or key in _COMMITTED or _has_committed(top, directory, hidden, hides, walk):
             _COMMITTED.add(key)
             # The objects of a work tree that git refuses are those of the main one.
@@ -269,6 +274,22 @@ def _git_objects(profile: Profile, hidden: tuple[PathPattern, ...], walk: Walk) 
             places = (owner / "objects" for owner in (directory, *main))
             yield from filter(os.path.isdir, places)
             yield from (real_path(directory / "objects" / each) for each in _alternates(directory))
+        else:
+            _CLEAN[(top, hidden)] = (directory, written)
+
+
+def _written(top: Path, git: Path, walk: Walk) -> frozenset[tuple[str, int]]:
+    """Return when denied files, and what a new object or branch changes, were last written.
+
+    A file that is added or replaced changes the time of its directory.
+    """
+    found = [f"{top}/.git", os.fspath(git), *map(os.fspath, walk.hidden)]
+    found += [f"{git}/{name}" for name in ("HEAD", "config", "packed-refs")]
+    found += [entry.path for entry in _entries(f"{git}/objects")]
+    for part in ("refs", "reftable", "logs", "worktrees"):
+        for place, _, names in os.walk(git / part):
+            found += [place, *(f"{place}/{name}" for name in names)]
+    return frozenset((path, _time(path)) for path in found)
 
 
 def _alternates(directory: Path) -> list[str]:
@@ -295,7 +316,7 @@ def _has_committed(
     if known != state:
         seen = [tip for tip in (known or ()) if len(tip) in (40, 64)]
         names = _run(top, *HISTORY, *(("--not", *seen) if seen else ()))
-        if names is None or any(hides(f"{top}/{name}") for name in names.split("\0") if name):
+        if names is None or any(hides(f"{top}/{name}") for name in set(names.split("\0")) if name):
             return True
     # Stashed, dangling and renamed copies of what is there now.
     files = [str(path) for path in walk.hidden if path.is_file() and path.is_relative_to(top)]

@@ -25,7 +25,7 @@ from turnlog.agent.workspace.project_directories import (
     definition_directories,
     project_root,
 )
-from turnlog.agent.workspace.repository import repository_of
+from turnlog.agent.workspace.repository import common_folder, git_folder, repository_of
 from turnlog.agent.workspace.sandbox.patterns import names_of
 from turnlog.store.directories import config_directory, data_directory
 from turnlog.store.paths import BY_SESSION, open_store, real_path
@@ -41,6 +41,7 @@ WORKTREES = "worktrees"
 ENDS = tuple(f"/{path}" for path in PROTECTED_PATHS)
 GIT_PARTS = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info", "modules")
 """Read-only parts of a git directory; the rest changes with each commit."""
+VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR")
 OTHER_PARTS = (".hg/hgrc", ".hg/sharedpath", ".jj/repo/config.toml")
 PYTHON_PLACES = ("scripts", "purelib", "platlib", "stdlib", "platstdlib")
 
@@ -117,10 +118,10 @@ def protected_in(roots: Iterable[Path]) -> Iterator[Path]:
 
 def _git_directories(root: Path) -> Iterator[Path]:
     """Yield the git directories of the repository around a directory, and of its work trees."""
-    repository = repository_of(root, {})
-    found = (repository or root) / ".git"
-    for line in _git(root, "rev-parse", "--git-dir", "--git-common-dir") if repository else ():
-        yield Path(os.path.normpath(root / line))
+    found = (repository_of(root, {}) or root) / ".git"
+    named = (root / os.environ[name] for name in VARIABLES if os.environ.get(name))
+    for git in (git_folder(found), *named):
+        yield from (Path(os.path.normpath(each)) for each in (git, common_folder(git)))
     if found.is_dir():
         yield found
         yield from (found / WORKTREES).glob("*")

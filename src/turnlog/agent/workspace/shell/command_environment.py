@@ -41,6 +41,10 @@ def environment_of(
         everything = {n: v for n, v in everything.items() if mask_named(n, v) == v}
     if profile.is_unasked:
         everything |= CONTAINED
+    if profile.basis is Basis.READ:
+        # Without a cache that can be written, pytest warns in each run, and ruff fails.
+        options = f"{everything.get('PYTEST_ADDOPTS', '')} -W ignore::pytest.PytestCacheWarning"
+        everything |= {"PYTEST_ADDOPTS": options.strip(), "RUFF_NO_CACHE": "true"}
     hidden = profile.settings.variables if profile.is_needed else ()
     return {name: value for name, value in everything.items() if name not in hidden}
 
