@@ -119,7 +119,8 @@ def test_what_the_read_sandbox_refused_is_asked_about(
     command: str, wants: str, place: Place
 ) -> None:
     outcome = place.outcome(command, Profile(Basis.READ, (place.root,)))
-    assert outcome.wants.startswith(wants) and bool(outcome.wants) is bool(wants)
+    assert outcome.wants.startswith(wants)
+    assert bool(outcome.wants) is bool(wants)
 
 
 def test_tools_with_caches_work_in_the_read_sandbox(
@@ -228,7 +229,7 @@ CREATED = (
     "git init -q x && printf '#!/bin/sh\\n' > x/.git/hooks/post-checkout",
     "git init -q x && git -C x config core.fsmonitor evil",
     "git init -q x && printf '[submodule \"a\"][core]fsmonitor=evil #]\\n' >> x/.git/config",
-    "git init -q x && cd x/.git && yes '' | head -c 2M > config && echo '[core]fsmonitor=x' >> config",
+    "git init -q x; cd x/.git; yes '' | head -c 2M > config; echo '[core]fsmonitor=x' >> config",
     "mkdir -p x/.git && mkfifo x/.git/config",
     "touch -r src /tmp/t && echo x > src/.mcp.json && touch -r /tmp/t src",
 )
