@@ -56,7 +56,8 @@ def _head_of(git: Path) -> str | None:
 def git_folder(git: Path) -> Path:
     """Return the folder that `.git` stands for: in worktrees and submodules, it is a file."""
     try:
-        return git.parent / _read_start(git).strip().removeprefix("gitdir: ")
+        text = _read_start(git).partition("\0")[0]  # git reads no further, either
+        return git.parent / text.strip().removeprefix("gitdir: ")
     except OSError:
         return git
 

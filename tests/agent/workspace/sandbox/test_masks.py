@@ -342,6 +342,17 @@ def test_a_command_ends_at_once_if_a_hidden_file_is_replaced(
 
 
 @pytest.mark.needs_bwrap
+@pytest.mark.parametrize("folder", [".claude/x", ".git/modules/sub"])
+def test_a_hidden_file_opens_no_protected_directory(folder: str, root: Path) -> None:
+    write(root / folder / "config", "own")
+    write(root / folder / "keys/a.pem", SECRET)
+    wanted = profile(root, "*.pem")
+    run(f"echo x > {folder}/config; echo x > {folder}/new; cat {folder}/keys/a.pem", wanted)
+    assert (root / folder / "config").read_text() == "own"
+    assert not (root / folder / "new").exists()
+
+
+@pytest.mark.needs_bwrap
 def test_parents_of_locked_files_stay_where_they_are(root: Path) -> None:
     write(root / "a/b/keep.md", "keep")
     wanted = profile(root, locked=("/a/b/keep.md",))

@@ -291,7 +291,9 @@ def _covers(profile: Profile, masks: Masks) -> Iterator[_Mount]:
     covered = (*masks.hidden, *masks.locked) if profile.writes else ()
     above = dict.fromkeys(parent for path in covered for parent in path.parents)
     for parent in above:
-        if any(parent.is_relative_to(root) and parent != root for root in roots):
+        # Below a read-only directory, a mount of its own would make the parent writable.
+        is_locked = any(parent.is_relative_to(each) for each in masks.locked)
+        if not is_locked and any(root in parent.parents for root in roots):
             yield _mount(parent, 2, "--bind-try", parent)
 
 

@@ -4,6 +4,7 @@ Existing protected files are read-only in the sandbox, but a mount cannot keep o
 an empty placeholder would be staged by `git add`, and would break git.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -60,13 +61,11 @@ def quarantine(paths: Iterable[Path]) -> list[str]:
 
 def _running_parts(git: Path) -> Iterator[Path]:
     """Yield the hooks of a repository, and its configuration if it may name programs."""
-    yield from (
-        git / "commondir",
-        git / "config.worktree",
-        *git.glob("worktrees/*/config.worktree"),
-    )
-    hooks = git / "hooks"
-    yield from (p for p in hooks.glob("*") if p.suffix != ".sample")
+    yield from (git / "commondir", git / "config.worktree")
+    # Unlike `Path.glob`, this passes over directories that cannot be read.
+    start = glob.escape(str(git))
+    yield from map(Path, glob.iglob(f"{start}/worktrees/*/config.worktree"))
+    yield from (Path(p) for p in glob.iglob(f"{start}/hooks/*") if not p.endswith(".sample"))
     if not has_plain_config(git):
         yield git / "config"
 
@@ -78,7 +77,7 @@ def has_plain_config(git: Path) -> bool:
             text = file.read(MAX_CONFIG)
     except FileNotFoundError:
         return True
-    except (OSError, ValueError):  # the path may contain a NUL byte
+    except OSError:
         return False
     return len(text) < MAX_CONFIG and all(map(PLAIN_CONFIG.fullmatch, text.splitlines()))
 
