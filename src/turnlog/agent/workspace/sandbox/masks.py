@@ -36,10 +36,7 @@ SHELLS = ("bash", "sh")
 
 
 class TooManyMasks(Exception):
-    """The rules hide more files than mounts can cover in reasonable time."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(f"rules hide more than {MAX_MASKS} files here ({count}); name a directory")
+    """The rules hide more files than mounts can cover, or there are too many to search."""
 
 
 class Masks(Struct, frozen=True):
@@ -82,7 +79,7 @@ def find_masks(profile: Profile) -> Masks:
     is_protecting = profile.writes and not profile.is_open
     # A mount over a link covers what it leads to, and is listed under that name.
     covered = [real_path(path) for path in walk.hidden]
-    covered += list(_programs(profile.programs))
+    covered += list(_programs(profile.programs)) if profile.programs else []
     closed = [real_path(path) for path in walk.locked]
     if is_protecting:
         closed += protected_in(profile.roots)
@@ -94,8 +91,9 @@ def find_masks(profile: Profile) -> Masks:
     covered = _everywhere([each for each in covered if os.path.lexists(each)], walk) + git
     closed = _everywhere([each for each in closed if os.path.exists(each)], walk)  # noqa: PTH110
     found = Masks(_topmost(covered), tuple(dict.fromkeys(closed)), bool(git))
-    if len(found.hidden) + len(found.locked) > MAX_MASKS:
-        raise TooManyMasks(len(found.hidden) + len(found.locked))
+    if (count := len(found.hidden) + len(found.locked)) > MAX_MASKS:
+        why = f"rules hide more than {MAX_MASKS} files here ({count}); name a directory"
+        raise TooManyMasks(why)
     return found
 
 
@@ -142,7 +140,7 @@ def _search(
         covered, entries = list[Path](), _entries(folder)
         left -= len(entries)
         if left < 0:
-            raise TooManyMasks(MAX_FILES)
+            raise TooManyMasks(f"there are more than {MAX_FILES:,} files to search here")
         for entry in entries:
             path = entry.path
             if hides(path):
