@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from difflib import unified_diff
 from pathlib import Path
 
 from everyday_project import write_project
@@ -154,7 +155,8 @@ def compare(command: str, original: Path, project: Path, case: Case) -> str:
     if given[0] != expected[0]:
         return f"differs: exit code {given[0]}, not {expected[0]}: {given[1][-300:]!r}"
     texts = [plain(each[1], command) for each in (given, expected)]
-    return "" if texts[0] == texts[1] else f"differs: {texts[0][-400:]!r}, not {texts[1][-400:]!r}"
+    changed = unified_diff(*(text.splitlines() for text in reversed(texts)), lineterm="", n=0)
+    return f"differs: {list(changed)[2:8]}" if texts[0] != texts[1] else ""
 
 
 def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str:
@@ -167,6 +169,7 @@ def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str
         write_project(original)
         (top / "home").mkdir()
         os.environ |= {"HOME": str(top / "home"), "npm_config_fetch_retries": "0"}
+        os.environ |= {"npm_config_update_notifier": "false", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         for case in cases:
             found = dict[str, str]()
             for each in listed:
