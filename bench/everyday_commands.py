@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from pathlib import Path
 
 from everyday_project import write_project
 from msgspec import Struct
 
-from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, Rule, VerdictKind, parse_rule
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.access import Tier
@@ -73,7 +73,14 @@ class Settings:
     def file_of(self, destination: str) -> None:
         """Save nothing."""
 
-    def policy(self, mode, cwd, directories=(), extra_allow=(), extra_deny=()) -> Policy:
+    def policy(
+        self,
+        mode: ApprovalMode,
+        cwd: Path,
+        directories: Iterable[Path] = (),
+        extra_allow: Iterable[Rule] = (),
+        extra_deny: Iterable[Rule] = (),
+    ) -> Policy:
         """Return the policy of the case."""
         allow, deny = (
             tuple(parse_rule(each, self.root, "bench") for each in rules)
@@ -143,20 +150,21 @@ async def called(command: str, project: Path, case: Case) -> tuple[int, str] | s
 def compare(command: str, original: Path, project: Path, case: Case) -> str:
     """Return how a call differs from bare bash; empty if it does not."""
     found: list[tuple[int, str] | str] = []
-    for run in (bare, lambda *given: asyncio.run(called(*given, case))):
+    for is_bare in (True, False):
         shutil.rmtree(project, ignore_errors=True)
         for name in re.findall(r"/tmp/\w+\.\w+", command):
             Path(name).unlink(missing_ok=True)
         shutil.copytree(original, project, symlinks=True)
-        found.append(run(command, project))
+        ran = bare(command, project) if is_bare else asyncio.run(called(command, project, case))
+        found.append(ran)
     expected, given = found
-    if isinstance(given, str):
-        return given
+    if isinstance(given, str) or isinstance(expected, str):
+        return str(given)
     if given[0] != expected[0]:
         return f"differs: exit code {given[0]}, not {expected[0]}: {given[1][-300:]!r}"
-    texts = [plain(each[1], command) for each in (given, expected)]
-    changed = unified_diff(*(text.splitlines() for text in reversed(texts)), lineterm="", n=0)
-    return f"differs: {list(changed)[2:8]}" if texts[0] != texts[1] else ""
+    new, old = (plain(each[1], command) for each in (given, expected))
+    changed = unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)
+    return f"differs: {list(changed)[2:8]}" if new != old else ""
 
 
 def measure(cases: tuple[Case, ...] = CASES, words: tuple[str, ...] = ()) -> str:
