@@ -178,6 +178,7 @@ async def _run_to_end(
         moved = _move(running, workspace)
     text, data = _read(running, given.command)
     notes = [trouble, moved, UNCOVERED.format(path=running.lost) if running.lost else ""]
+    notes += [f"Its output could not be saved: {running.unsaved}"] if running.unsaved else []
     notes += await asyncio.to_thread(_sweep, running, grant, before)
     outcome = _outcome(running, text, data, [note for note in notes if note])
     is_narrow = grant.basis is Basis.READ and not running.lost
@@ -313,8 +314,8 @@ def _described(stdout: str, command: str = "") -> Fields:
 
 
 def _outcome(running: RunningCommand, text: str, data: Fields, notes: list[str]) -> ToolOutcome:
-    failed = running.code != 0
-    if failed:
+    failed = running.code != 0 or bool(running.unsaved)
+    if running.code != 0:
         notes.insert(0, f"Exit code {exit_status(running.code)}")
     if text.startswith("<persisted-output>"):  # must stay at the start, where readers look for it
         parts = [text, *notes]

@@ -89,6 +89,8 @@ class RunningCommand:
     """Copies the output from a pipe to the file: the command gets no descriptor of a file."""
     watch: asyncio.Task[None] | None = None
     """Ends the command if it loses what its sandbox covers."""
+    unsaved: str = ""
+    """Why its output could not be written to the file."""
     lost: str = ""
     """The file that was uncovered, which ended the command."""
 
@@ -174,6 +176,8 @@ async def _copy(descriptor: int, running: RunningCommand) -> None:
                     file.write(chunk)
             if running.lost:  # it may have printed the file before it was killed
                 file.truncate(0)
+    except OSError as error:  # the disk is full; closing the pipe ends what still prints
+        running.unsaved = error.strerror or str(error)
     finally:
         transport.close()
 
