@@ -71,6 +71,17 @@ def test_the_home_is_hidden_except_what_commands_need(place: Place, basis: Basis
     assert place.run("cat ../notes/n", basis, settings=allowed) == "canary notes/n"
 
 
+@pytest.mark.parametrize("basis", [Basis.READ, Basis.WRITE])
+def test_protected_files_outside_of_the_project_stay_hidden(place: Place, basis: Basis) -> None:
+    """turnlog's own data holds copies of other projects' sessions."""
+    for name in (".local/share/turnlog", ".config/turnlog", ".turnlog", "dotfiles"):
+        (place.home / name).mkdir(parents=True)
+        (place.home / name / "rc").write_text(f"canary {name}\n")
+    (place.home / ".bashrc").symlink_to("dotfiles/rc")
+    for name in (".local/share/turnlog", ".config/turnlog", ".turnlog", "dotfiles"):
+        assert "canary" not in place.run(f"cat ~/{name}/rc ~/.bashrc", basis)
+
+
 @pytest.mark.parametrize("basis", [Basis.READ, Basis.WRITE, Basis.RULE])
 def test_the_home_as_working_directory_keeps_its_secrets(place: Place, basis: Basis) -> None:
     place.workspace.root = place.workspace.cwd = place.home

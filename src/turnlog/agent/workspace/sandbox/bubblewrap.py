@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.programs import find_program
@@ -106,6 +107,11 @@ def enclose(profile: Profile) -> Enclosure:
 
         return Enclosure(command_line(profile, find_masks(profile)))
     masks = find_masks(profile)
+    if not profile.is_open:
+        # Nothing else can be written; mounting it would show what is hidden, such as `~/.claude`.
+        places = _writable(profile)
+        locked = (p for p in masks.locked if any(p.is_relative_to(place) for place in places))
+        masks = replace(masks, locked=tuple(locked))
     if profile.is_open and not masks.hidden and not masks.locked:
         return Enclosure()
     program = find_program(profile.settings.program, profile.roots)

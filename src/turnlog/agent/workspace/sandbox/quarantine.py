@@ -64,8 +64,9 @@ def _running_parts(git: Path) -> Iterator[Path]:
     yield from (git / "commondir", git / "config.worktree")
     # Unlike `Path.glob`, this passes over directories that cannot be read.
     start = glob.escape(str(git))
-    yield from map(Path, glob.iglob(f"{start}/worktrees/*/config.worktree"))  # noqa: PTH207
-    yield from (Path(p) for p in glob.iglob(f"{start}/hooks/*") if not p.endswith(".sample"))  # noqa: PTH207
+    found = glob.glob(f"{start}/worktrees/*/config.worktree")  # noqa: PTH207
+    found += glob.glob(f"{start}/hooks/*")  # noqa: PTH207
+    yield from (Path(each) for each in found if not each.endswith(".sample"))
     if not has_plain_config(git):
         yield git / "config"
 
