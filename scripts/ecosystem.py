@@ -68,6 +68,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--full", action="store_true", help="print all differences in full")
     options = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     CACHE.mkdir(parents=True, exist_ok=True)
     scenes = tomllib.loads(options.scenes.read_text())
     tasks = [task for task in find_tasks(options.sessions or DEFAULT) if scenes.get(task["kind"])]

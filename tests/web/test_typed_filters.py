@@ -24,7 +24,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
             text(f"A needle in {project}."), message=usage, message_id=f"m-{id_}", cwd=project
         )
         tag = [line("tag", tag="release")] if id_ == OTHER else []
-        path.write_bytes(session(user("Look", cwd=project), said, *tag, session_id=id_))
+        prompt = user("Look", cwd=project, uuid=id_)
+        path.write_bytes(session(prompt, said, *tag, session_id=id_))
     return Store(tmp_path)
 
 
