@@ -68,7 +68,6 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--full", action="store_true", help="print all differences in full")
     options = parser.parse_args()
-    sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     CACHE.mkdir(parents=True, exist_ok=True)
     scenes = tomllib.loads(options.scenes.read_text())
     tasks = [task for task in find_tasks(options.sessions or DEFAULT) if scenes.get(task["kind"])]
@@ -81,7 +80,7 @@ def main() -> int:
     intended = tomllib.loads(options.intended.read_text()).get("intended", [])
     groups = list(compare(old, new, intended))
     for text in report(groups, options.full):
-        print(text)
+        print(text.encode(errors="backslashreplace").decode())
     for reason in {entry["reason"] for entry in intended} - {group.reason for group in groups}:
         print(f"not seen: {reason}")
     failures = sum(not group.reason for group in groups)
